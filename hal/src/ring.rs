@@ -1,0 +1,93 @@
+//! A ring of descriptors in memory that a device reads and writes.
+//!
+//! Words are 64 bits wide, aligned, and read and written whole. Which word the device writes, and in what
+//! order, is the driver's business; [`acquire`] and [`DescRing::read`] give it the order it needs.
+
+use core::sync::atomic::{Ordering, fence};
+
+use volatile::VolatilePtr;
+
+use crate::{DmaAddr, DmaMemory};
+
+/// Reads after this see what the device wrote before the word that was read last.
+#[inline]
+pub fn acquire() {
+    fence(Ordering::Acquire);
+}
+
+/// `count` descriptors of `WORDS` quadwords each (2 is 16 bytes, 4 is 32 bytes).
+pub struct DescRing<const WORDS: usize> {
+    memory: DmaMemory,
+    count: usize,
+}
+
+impl<const WORDS: usize> DescRing<WORDS> {
+    /// Bytes of one descriptor.
+    pub const STRIDE: usize = WORDS * 8;
+
+    /// The ring at the start of `memory`, with as many descriptors as fit, at most `count`.
+    ///
+    /// `None` when `memory` isn't aligned to 8 bytes.
+    pub fn new(memory: DmaMemory, count: usize) -> Option<Self> {
+        if !memory.base().as_ptr().cast::<u64>().is_aligned() {
+            return None;
+        }
+        let count = count.min(memory.len() / Self::STRIDE);
+        Some(Self { memory, count })
+    }
+
+    /// Descriptors in the ring.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// What the device calls the first descriptor.
+    pub fn addr(&self) -> DmaAddr {
+        self.memory.addr()
+    }
+
+    /// Word `word` of descriptor `index`; 0 outside of the ring.
+    #[inline]
+    pub fn read(&self, index: usize, word: usize) -> u64 {
+        match self.word(index, word) {
+            Some(word) => word.read(),
+            None => 0,
+        }
+    }
+
+    /// Writes word `word` of descriptor `index`; outside of the ring, nothing.
+    #[inline]
+    pub fn write(&self, index: usize, word: usize, value: u64) {
+        if let Some(word) = self.word(index, word) {
+            word.write(value);
+        }
+    }
+
+    /// Writes a whole descriptor, the first word first.
+    #[inline]
+    pub fn write_all(&self, index: usize, words: [u64; WORDS]) {
+        for (word, value) in words.into_iter().enumerate() {
+            self.write(index, word, value);
+        }
+    }
+
+    /// Sets every word to `value`.
+    pub fn fill(&self, value: u64) {
+        for index in 0..self.count {
+            self.write_all(index, [value; WORDS]);
+        }
+    }
+
+    #[inline]
+    fn word(&self, index: usize, word: usize) -> Option<VolatilePtr<'_, u64>> {
+        if index >= self.count || word >= WORDS {
+            debug_assert!(false, "descriptor {index} word {word} of a ring of {}", self.count);
+            return None;
+        }
+        // SAFETY: `index < count` and `word < WORDS`, so the offset lies inside of the memory.
+        let at = unsafe { self.memory.base().add(index * Self::STRIDE + word * 8) };
+        // SAFETY: mapped as long as `self.memory` lives, which outlives the pointer's lifetime; aligned (checked
+        // in `new`, the stride is a multiple of 8); nobody makes references to this memory.
+        Some(unsafe { VolatilePtr::new(at.cast::<u64>()) })
+    }
+}
