@@ -1,0 +1,363 @@
+//! The image's configuration from its command line: testpmd's option names, `--name=value` or `--name value`.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use heapless::String;
+
+use crate::burst::BURST_MAX;
+use crate::forward::{Mode, txonly};
+use crate::port::MacAddr;
+use crate::topology::Topology;
+
+/// Ports that an image can have.
+pub const MAX_PORTS: usize = 16;
+
+/// Longest value that an error repeats; more is cut.
+const SHOWN: usize = 32;
+
+/// The instruction sets that a loop can be written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isa {
+    /// The best that the CPU has.
+    #[default]
+    Auto,
+    /// No vector instructions.
+    Scalar,
+    /// SSSE3 and SSE4.1.
+    Ssse3,
+    /// AVX2.
+    Avx2,
+    /// AVX-512.
+    Avx512,
+}
+
+impl Isa {
+    const ALL: [Self; 5] = [Self::Auto, Self::Scalar, Self::Ssse3, Self::Avx2, Self::Avx512];
+
+    /// Its name as an option's value.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Scalar => "scalar",
+            Self::Ssse3 => "ssse3",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+}
+
+/// How the machine is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exit {
+    /// Stand still.
+    #[default]
+    Halt,
+    /// Start again.
+    Reboot,
+    /// Tell QEMU's isa-debug-exit device at this I/O port.
+    DebugExit(u16),
+}
+
+/// Width of receive descriptors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RxDesc {
+    /// 16 bytes.
+    B16,
+    /// 32 bytes.
+    #[default]
+    B32,
+}
+
+/// Everything that the command line can say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `--forward-mode`
+    pub mode: Mode,
+    /// `--burst`: most frames a poll, 1 to 512.
+    pub burst: u16,
+    /// `--rxd`: descriptors of a receive ring, 64 to 4096, a multiple of 32.
+    pub rxd: u16,
+    /// `--txd`: descriptors of a transmit ring, likewise.
+    pub txd: u16,
+    /// `--rx-desc`: bytes of a receive descriptor, 16 or 32.
+    pub rx_desc: RxDesc,
+    /// `--total-num-mbufs`: buffers of a core; by default as many as rings and a burst can hold.
+    pub total_num_mbufs: Option<u32>,
+    /// `--port-topology`
+    pub topology: Topology,
+    /// `--eth-peer=PORT,MAC`: 02:00:00:00:00:PORT where nothing is said.
+    pub eth_peers: [MacAddr; MAX_PORTS],
+    /// `--txpkts`: bytes of a `txonly` frame without FCS.
+    pub txpkts: u16,
+    /// `--isa`
+    pub isa: Isa,
+    /// `--no-promiscuous`: only frames for the port's own address and broadcasts.
+    pub promiscuous: bool,
+    /// `--exit=halt|reboot|isa-debug-exit:PORT`
+    pub exit: Exit,
+    /// `--self-test=NAME`: a test of the image itself instead of forwarding.
+    pub self_test: Option<String<32>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let mut eth_peers = [MacAddr::default(); MAX_PORTS];
+        for (port, peer) in (0..).zip(&mut eth_peers) {
+            *peer = MacAddr([2, 0, 0, 0, 0, port]);
+        }
+        Self {
+            mode: Mode::default(),
+            burst: 32,
+            rxd: 1024,
+            txd: 1024,
+            rx_desc: RxDesc::default(),
+            total_num_mbufs: None,
+            topology: Topology::default(),
+            eth_peers,
+            txpkts: txonly::DEFAULT_LEN,
+            isa: Isa::default(),
+            promiscuous: true,
+            exit: Exit::default(),
+            self_test: None,
+        }
+    }
+}
+
+/// An option that can't be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    option: String<SHOWN>,
+    value: String<SHOWN>,
+    expected: &'static str,
+}
+
+impl ConfigError {
+    fn new(option: &str, value: &str, expected: &'static str) -> Self {
+        Self { option: cut(option), value: cut(value), expected }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.value.is_empty() {
+            write!(f, "option {}: {}", self.option, self.expected)
+        } else {
+            write!(f, "option {}={}: {}", self.option, self.value, self.expected)
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+fn cut(text: &str) -> String<SHOWN> {
+    let mut out = String::new();
+    for c in text.chars() {
+        let shown = if c.is_control() { '?' } else { c };
+        if out.push(shown).is_err() {
+            break;
+        }
+    }
+    out
+}
+
+impl Config {
+    /// Reads a command line. Words before the first option, such as a program's name, are passed over.
+    ///
+    /// # Errors
+    /// The first option that is unknown, lacks its value, or has one out of range.
+    pub fn parse(command_line: &str) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        let mut words = command_line.split_ascii_whitespace().skip_while(|word| !word.starts_with("--"));
+        while let Some(word) = words.next() {
+            let (option, value) = match word.split_once('=') {
+                Some((option, value)) => (option, Some(value)),
+                None => (word, None),
+            };
+            match option {
+                "--no-promiscuous" if value.is_none() => config.promiscuous = false,
+                "--promiscuous" if value.is_none() => config.promiscuous = true,
+                _ if !Self::is_known(option) => {
+                    return Err(ConfigError::new(option, value.unwrap_or(""), "is not known"));
+                }
+                _ => {
+                    let value = value.or_else(|| words.next()).unwrap_or("");
+                    config.set(option, value)?;
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    fn is_known(option: &str) -> bool {
+        const WITH_VALUE: [&str; 12] = [
+            "--forward-mode",
+            "--burst",
+            "--rxd",
+            "--txd",
+            "--rx-desc",
+            "--total-num-mbufs",
+            "--port-topology",
+            "--eth-peer",
+            "--txpkts",
+            "--isa",
+            "--exit",
+            "--self-test",
+        ];
+        WITH_VALUE.contains(&option)
+    }
+
+    fn set(&mut self, option: &str, value: &str) -> Result<(), ConfigError> {
+        let wrong = |expected| ConfigError::new(option, value, expected);
+        match option {
+            "--forward-mode" => {
+                self.mode = Mode::from_name(value).ok_or(wrong("io, mac, macswap, rxonly or txonly"))?;
+            }
+            "--burst" => {
+                self.burst =
+                    number(value, 1..=BURST_MAX as u32).ok_or(wrong("a number from 1 to 512"))? as u16;
+            }
+            "--rxd" => self.rxd = ring_size(value).ok_or(wrong(RING_SIZE))?,
+            "--txd" => self.txd = ring_size(value).ok_or(wrong(RING_SIZE))?,
+            "--rx-desc" => {
+                self.rx_desc = match value {
+                    "16" => RxDesc::B16,
+                    "32" => RxDesc::B32,
+                    _ => return Err(wrong("16 or 32")),
+                };
+            }
+            "--total-num-mbufs" => {
+                let count = number(value, 1..=1 << 20).ok_or(wrong("a number from 1 to 1048576"))?;
+                self.total_num_mbufs = Some(count);
+            }
+            "--port-topology" => {
+                self.topology = Topology::from_name(value).ok_or(wrong("paired, chained or loop"))?;
+            }
+            "--eth-peer" => self.set_eth_peer(value).ok_or(wrong("PORT,xx:xx:xx:xx:xx:xx, port 0 to 15"))?,
+            "--txpkts" => {
+                let (least, most) = (*txonly::LEN_RANGE.start(), *txonly::LEN_RANGE.end());
+                let range = u32::from(least)..=u32::from(most);
+                self.txpkts = number(value, range).ok_or(wrong("a number from 60 to 2048"))? as u16;
+            }
+            "--isa" => {
+                let isa = Isa::ALL.into_iter().find(|isa| isa.name() == value);
+                self.isa = isa.ok_or(wrong("auto, scalar, ssse3, avx2 or avx512"))?;
+            }
+            "--exit" => self.exit = exit(value).ok_or(wrong("halt, reboot or isa-debug-exit:PORT"))?,
+            "--self-test" => {
+                let name = String::try_from(value).ok().filter(|name: &String<32>| !name.is_empty());
+                self.self_test = Some(name.ok_or(wrong("a name of 1 to 32 characters"))?);
+            }
+            _ => return Err(wrong("is not known")),
+        }
+        Ok(())
+    }
+
+    fn set_eth_peer(&mut self, value: &str) -> Option<()> {
+        let (port, mac) = value.split_once(',')?;
+        let port = number(port, 0..=MAX_PORTS as u32 - 1)?;
+        *self.eth_peers.get_mut(port as usize)? = MacAddr::parse(mac)?;
+        Some(())
+    }
+
+    /// Buffers that `ports` queue pairs of one core need: what every ring can hold, and a burst for each.
+    pub fn buffers_needed(&self, ports: usize) -> u32 {
+        let port = u32::from(self.rxd) + u32::from(self.txd) + u32::from(self.burst);
+        port * ports as u32 + 2 * crate::pool::BLOCK as u32
+    }
+}
+
+const RING_SIZE: &str = "a multiple of 32 from 64 to 4096";
+
+fn ring_size(value: &str) -> Option<u16> {
+    number(value, 64..=4096).filter(|size| size % 32 == 0).map(|size| size as u16)
+}
+
+fn number(value: &str, range: RangeInclusive<u32>) -> Option<u32> {
+    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
+    value.parse().ok().filter(|number| digits && range.contains(number))
+}
+
+fn exit(value: &str) -> Option<Exit> {
+    match value {
+        "halt" => Some(Exit::Halt),
+        "reboot" => Some(Exit::Reboot),
+        _ => {
+            let port = value.strip_prefix("isa-debug-exit:")?.strip_prefix("0x")?;
+            u16::from_str_radix(port, 16).ok().map(Exit::DebugExit)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn nothing_said_is_testpmds_default() {
+        let config = Config::parse("").unwrap();
+        assert_eq!((config.mode, config.burst, config.topology), (Mode::Io, 32, Topology::Paired));
+        assert_eq!(config.eth_peers[3].to_string(), "02:00:00:00:00:03");
+        assert!(config.promiscuous);
+    }
+
+    #[test]
+    fn every_option_in_both_spellings() {
+        let line = "image --forward-mode=macswap --burst 64 --rxd=512 --txd 4096 --rx-desc=16 --total-num-mbufs=9000 \
+                    --port-topology=chained --eth-peer=1,02:00:00:00:01:ff --txpkts=1500 --isa avx2 \
+                    --no-promiscuous --exit=isa-debug-exit:0xf4 --self-test=exception:gp";
+        let config = Config::parse(line).unwrap();
+        let want = Config {
+            mode: Mode::MacSwap,
+            burst: 64,
+            rxd: 512,
+            txd: 4096,
+            rx_desc: RxDesc::B16,
+            total_num_mbufs: Some(9000),
+            topology: Topology::Chained,
+            eth_peers: {
+                let mut peers = Config::default().eth_peers;
+                peers[1] = MacAddr([2, 0, 0, 0, 1, 0xff]);
+                peers
+            },
+            txpkts: 1500,
+            isa: Isa::Avx2,
+            promiscuous: false,
+            exit: Exit::DebugExit(0xf4),
+            self_test: Some(String::try_from("exception:gp").unwrap()),
+        };
+        assert_eq!(config, want);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_value() {
+        for (line, message) in [
+            ("--burst=0", "option --burst=0: a number from 1 to 512"),
+            ("--burst=513", "option --burst=513: a number from 1 to 512"),
+            ("--burst=+5", "option --burst=+5: a number from 1 to 512"),
+            ("--burst", "option --burst: a number from 1 to 512"),
+            ("--rxd=32", "option --rxd=32: a multiple of 32 from 64 to 4096"),
+            ("--txd=100", "option --txd=100: a multiple of 32 from 64 to 4096"),
+            ("--forward-mode=fly", "option --forward-mode=fly: io, mac, macswap, rxonly or txonly"),
+            ("--colour=red", "option --colour=red: is not known"),
+            ("--eth-peer=16,02:00:00:00:00:00", "PORT,xx:xx:xx:xx:xx:xx, port 0 to 15"),
+            ("--exit=isa-debug-exit:f4", "halt, reboot or isa-debug-exit:PORT"),
+            ("--self-test=", "a name of 1 to 32 characters"),
+            ("--burst=99999999999999999999", "a number from 1 to 512"),
+            ("--no-promiscuous=1", "option --no-promiscuous=1: is not known"),
+        ] {
+            let error = Config::parse(line).unwrap_err().to_string();
+            assert!(error.ends_with(message), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_cut_and_control_characters_do_not_reach_the_console() {
+        let line = std::format!("--isa={}\u{1b}[2J", "x".repeat(4000));
+        let error = Config::parse(&line).unwrap_err().to_string();
+        assert!(error.len() < 200, "{error}");
+        assert!(!Config::parse("--isa=\u{1b}[2J").unwrap_err().to_string().contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,136 @@
+//! A packet outside of its memory: which buffer, and 16 bytes of metadata.
+//!
+//! The metadata are two quadwords in the layout in which an XL710 writes a receive descriptor back
+//! (X710/XXV710/XL710 datasheet, "Receive Descriptor - Write Back Format"), so that this driver's receive is a
+//! copy and others fill in a few fields. Two fields have a meaning of our own:
+//!
+//! | word | bits  | field |
+//! |------|-------|-------|
+//! | lo   | 31:16 | VLAN tag that was stripped, with priority (L2TAG1) |
+//! | lo   | 63:32 | hash of the flow (RSS) |
+//! | hi   | 0     | the card has written this (DD); no meaning once a packet is in a burst |
+//! | hi   | 1     | last buffer of its frame (EOP) |
+//! | hi   | 2     | a VLAN tag was stripped (L2TAG1P) |
+//! | hi   | 3     | the card looked at layers 3 and 4 (L3L4P) |
+//! | hi   | 26:19 | error bits |
+//! | hi   | 37:30 | packet type |
+//! | hi   | 51:38 | bytes of the frame in this buffer, without FCS |
+//! | hi   | 62:52 | **ours**: bytes from the buffer's offset to the first byte of the frame |
+//! | hi   | 63    | **ours**: always 0 |
+//!
+//! A frame in several buffers is several entries, in order, without EOP on all but the last; flags, tag, hash
+//! and type count in the last one.
+
+/// Metadata of one buffer of a frame. See the module for the layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C, align(16))]
+pub struct Meta {
+    /// First quadword.
+    pub lo: u64,
+    /// Second quadword.
+    pub hi: u64,
+}
+
+impl Meta {
+    /// EOP in `hi`.
+    pub const EOP: u64 = 1 << 1;
+    /// L2TAG1P in `hi`.
+    pub const VLAN_STRIPPED: u64 = 1 << 2;
+    /// Lowest bit of the error field in `hi`.
+    pub const ERROR_SHIFT: u32 = 19;
+    /// Lowest bit of the packet type in `hi`.
+    pub const PTYPE_SHIFT: u32 = 30;
+    /// Lowest bit of the length in `hi`.
+    pub const LEN_SHIFT: u32 = 38;
+    /// Largest length of one buffer.
+    pub const LEN_MAX: u32 = (1 << 14) - 1;
+    /// Lowest bit of the offset in the buffer in `hi`.
+    pub const START_SHIFT: u32 = 52;
+    /// Largest offset in the buffer.
+    pub const START_MAX: u32 = (1 << 11) - 1;
+
+    /// A whole frame of `len` bytes (at most [`Meta::LEN_MAX`]; more is cut) at the start of its buffer.
+    pub const fn frame(len: u32) -> Self {
+        Self { lo: 0, hi: Self::EOP | ((len & Self::LEN_MAX) as u64) << Self::LEN_SHIFT }
+    }
+
+    /// As [`Meta::frame`], with more buffers of the same frame after it.
+    pub const fn segment(len: u32) -> Self {
+        Self { lo: 0, hi: ((len & Self::LEN_MAX) as u64) << Self::LEN_SHIFT }
+    }
+
+    /// Bytes of the frame in this buffer.
+    pub const fn len(self) -> u32 {
+        (self.hi >> Self::LEN_SHIFT) as u32 & Self::LEN_MAX
+    }
+
+    /// No bytes in this buffer.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes from the buffer's offset to the first byte of the frame.
+    pub const fn start(self) -> u32 {
+        (self.hi >> Self::START_SHIFT) as u32 & Self::START_MAX
+    }
+
+    /// The last buffer of its frame.
+    pub const fn is_last(self) -> bool {
+        self.hi & Self::EOP != 0
+    }
+
+    /// The card's packet type.
+    pub const fn ptype(self) -> u8 {
+        (self.hi >> Self::PTYPE_SHIFT) as u8
+    }
+
+    /// The card's error bits.
+    pub const fn errors(self) -> u8 {
+        (self.hi >> Self::ERROR_SHIFT) as u8
+    }
+
+    /// The VLAN tag that was stripped.
+    pub const fn stripped_vlan(self) -> Option<u16> {
+        if self.hi & Self::VLAN_STRIPPED != 0 { Some((self.lo >> 16) as u16) } else { None }
+    }
+
+    /// The flow hash.
+    pub const fn hash(self) -> u32 {
+        (self.lo >> 32) as u32
+    }
+}
+
+/// One buffer with its metadata, owned by whoever holds it.
+///
+/// Not `Copy` and without `Drop`: it is sent, kept, or given back to the pool.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a packet is sent or given back to its pool"]
+pub struct Packet {
+    /// Byte offset of the buffer in the core's packet memory.
+    pub buffer: u32,
+    /// Its metadata.
+    pub meta: Meta,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A write-back as Linux and DPDK read it: length 1514 in bits 51:38, type 24 (IPv4 UDP) in 37:30, DD and
+    /// EOF, tag 0x6123 with L2TAG1P, hash 0xdeadbeef.
+    #[test]
+    fn fields_are_where_the_card_writes_them() {
+        let meta = Meta { lo: 0xdead_beef_6123_0000, hi: 1514 << 38 | 24 << 30 | 0b111 };
+        assert_eq!((meta.len(), meta.ptype(), meta.hash()), (1514, 24, 0xdead_beef));
+        assert_eq!((meta.stripped_vlan(), meta.is_last(), meta.start()), (Some(0x6123), true, 0));
+        assert_eq!(Meta { lo: 0, hi: 0x10 << 19 }.errors(), 0x10);
+    }
+
+    #[test]
+    fn largest_values_stay_in_their_fields() {
+        let meta = Meta { lo: 0, hi: u64::MAX >> 1 };
+        assert_eq!((meta.len(), meta.start()), (16383, 2047));
+        assert_eq!(Meta::frame(16384 + 60).hi, Meta::frame(60).hi);
+        assert!(!Meta::segment(60).is_last());
+    }
+}
