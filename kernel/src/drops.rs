@@ -12,6 +12,8 @@ pub enum DropReason {
     RxError,
     /// A frame in more buffers than the largest frame needs.
     RxSegments,
+    /// Still in the receive ring when the queue was stopped.
+    RxStopped,
     /// The transmit ring was full (testpmd: TX-dropped).
     TxFull,
     /// Shorter than 17 bytes: an XL710 must not be given it.
@@ -28,11 +30,12 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::RxOnly,
         Self::RxMissed,
         Self::RxError,
         Self::RxSegments,
+        Self::RxStopped,
         Self::TxFull,
         Self::TxTooShort,
         Self::TxTooLong,
@@ -48,6 +51,7 @@ impl DropReason {
             Self::RxMissed => "rx-missed",
             Self::RxError => "rx-error",
             Self::RxSegments => "rx-segments",
+            Self::RxStopped => "rx-stopped",
             Self::TxFull => "tx-full",
             Self::TxTooShort => "tx-too-short",
             Self::TxTooLong => "tx-too-long",
@@ -110,6 +114,6 @@ mod tests {
         let mut names = DropReason::ALL.map(DropReason::name);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_eq!(drops.total(), 55);
+        assert_eq!(drops.total(), 66);
     }
 }

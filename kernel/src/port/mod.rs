@@ -183,11 +183,13 @@ pub trait PortControl {
     /// The step that failed.
     fn start_tx(&mut self, queue: u16, setup: &QueueSetup) -> Result<Self::Tx, Self::Error>;
 
-    /// Stops a receive queue and gives every buffer back.
+    /// Stops a receive queue and gives every buffer back. Returns frames that had arrived and were not handed
+    /// out: the caller counts them as received and as dropped under
+    /// [`DropReason::RxStopped`](crate::DropReason::RxStopped).
     ///
     /// # Errors
     /// The step that failed. The buffers of a queue that the device did not give up are not given back.
-    fn stop_rx(&mut self, rx: Self::Rx, buffers: &mut impl Buffers) -> Result<(), Self::Error>;
+    fn stop_rx(&mut self, rx: Self::Rx, buffers: &mut impl Buffers) -> Result<QueueCounters, Self::Error>;
 
     /// Lets the device send what it has, within a bound, stops the queue and gives every buffer back. Returns what
     /// was taken from a burst, and so counted as sent, but did not leave: the caller takes it off the frames

@@ -1,0 +1,146 @@
+//! What the card counts. Datasheet: "Statistics".
+//!
+//! Counters run freely: they have 48 or 32 bits, start anywhere, and wrap. Each is read in one access, so that
+//! its halves belong together, and extended to 64 bits from the port's start on.
+
+use hal::{Bar, BarAccess, Reg, RegArray, Ro};
+use kernel::port::PortStats;
+
+use super::regs;
+
+/// Bytes of FCS, which the card's byte counters include.
+const FCS: u64 = 4;
+
+/// A counter of `bits` bits, extended.
+#[derive(Debug, Clone, Copy)]
+struct Extended {
+    offset: u32,
+    bits: u32,
+    last: u64,
+    total: u64,
+}
+
+impl Extended {
+    fn start<B: Bar, const N: usize>(bar: &B, array: RegArray<u32, Ro, N>, index: usize, bits: u32) -> Self {
+        let offset = array.get(index).map_or(0, Reg::offset);
+        let mut counter = Self { offset, bits, last: 0, total: 0 };
+        counter.last = counter.read(bar);
+        counter
+    }
+
+    fn read<B: Bar>(&self, bar: &B) -> u64 {
+        if self.bits > 32 {
+            bar.read64(self.offset) & ((1 << self.bits) - 1)
+        } else {
+            u64::from(bar.read(Reg::<u32, Ro>::at(self.offset)))
+        }
+    }
+
+    /// The count since the start. The counter wraps at most once between two calls.
+    fn update<B: Bar>(&mut self, bar: &B) -> u64 {
+        let now = self.read(bar);
+        self.total += now.wrapping_sub(self.last) & ((1 << self.bits) - 1);
+        self.last = now;
+        self.total
+    }
+}
+
+const RX_FRAMES: [RegArray<u32, Ro, 4>; 3] = [regs::GLPRT_UPRCL, regs::GLPRT_MPRCL, regs::GLPRT_BPRCL];
+const TX_FRAMES: [RegArray<u32, Ro, 4>; 3] = [regs::GLPRT_UPTCL, regs::GLPRT_MPTCL, regs::GLPRT_BPTCL];
+const RX_ERRORS: [RegArray<u32, Ro, 4>; 7] = [
+    regs::GLPRT_CRCERRS,
+    regs::GLPRT_ILLERRC,
+    regs::GLPRT_RLEC,
+    regs::GLPRT_RUC,
+    regs::GLPRT_RFC,
+    regs::GLPRT_ROC,
+    regs::GLPRT_RJC,
+];
+
+/// Counters of one port.
+pub struct Statistics {
+    rx_bytes: Extended,
+    rx_frames: [Extended; 3],
+    rx_errors: [Extended; 7],
+    rx_missed: [Extended; 2],
+    tx_bytes: Extended,
+    tx_frames: [Extended; 3],
+    tx_errors: Extended,
+}
+
+impl Statistics {
+    /// Counts from here on, for port `port` and the VSI with statistics index `vsi`.
+    pub fn start<B: Bar>(bar: &B, port: usize, vsi: usize) -> Self {
+        Self {
+            rx_bytes: Extended::start(bar, regs::GLPRT_GORCL, port, 48),
+            rx_frames: RX_FRAMES.map(|array| Extended::start(bar, array, port, 48)),
+            rx_errors: RX_ERRORS.map(|array| Extended::start(bar, array, port, 32)),
+            rx_missed: [
+                Extended::start(bar, regs::GLPRT_RDPC, port, 32),
+                Extended::start(bar, regs::GLV_RDPC, vsi, 32),
+            ],
+            tx_bytes: Extended::start(bar, regs::GLPRT_GOTCL, port, 48),
+            tx_frames: TX_FRAMES.map(|array| Extended::start(bar, array, port, 48)),
+            tx_errors: Extended::start(bar, regs::GLPRT_TDOLD, port, 32),
+        }
+    }
+
+    /// The counts since the start.
+    pub fn read<B: Bar>(&mut self, bar: &B) -> PortStats {
+        fn sum<B: Bar>(bar: &B, counters: &mut [Extended]) -> u64 {
+            counters.iter_mut().map(|counter| counter.update(bar)).sum()
+        }
+        let rx_frames = sum(bar, &mut self.rx_frames);
+        let tx_frames = sum(bar, &mut self.tx_frames);
+        PortStats {
+            rx_frames,
+            rx_bytes: self.rx_bytes.update(bar).saturating_sub(FCS * rx_frames),
+            rx_missed: sum(bar, &mut self.rx_missed),
+            rx_errors: sum(bar, &mut self.rx_errors),
+            tx_frames,
+            tx_bytes: self.tx_bytes.update(bar).saturating_sub(FCS * tx_frames),
+            tx_errors: self.tx_errors.update(bar),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
+    use hal::hosted::{FakeBar, Registers};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Counters(Arc<Mutex<BTreeMap<u32, u64>>>);
+
+    impl Registers for Counters {
+        fn read(&mut self, offset: u32, data: &mut [u8]) {
+            let counters = self.0.lock().unwrap();
+            let low = counters.get(&offset).copied().unwrap_or(0);
+            data.copy_from_slice(&low.to_le_bytes()[..data.len()]);
+        }
+        fn write(&mut self, _offset: u32, _value: u32) {}
+    }
+
+    /// Offsets of GLPRT_GORC, GLPRT_UPRC and GLPRT_RDPC of port 1 as the datasheet has them.
+    #[test]
+    fn counters_start_anywhere_and_wrap() {
+        let counters = Counters::default();
+        let set = |offset, value| counters.0.lock().unwrap().insert(offset, value);
+        set(0x30_0008, 0xffff_ffff_ff00);
+        set(0x30_05a8, 0xffff_ffff);
+        set(0x30_0608, 0xffff_fffe);
+        let bar = FakeBar::new(4 << 20, counters.clone());
+        let mut statistics = Statistics::start(&bar, 1, 5);
+        assert_eq!(statistics.read(&bar), PortStats::default());
+        // Two frames of 60 bytes with FCS, and the counter of 48 bits wraps.
+        set(0x30_0008, (0xffff_ffff_ff00 + 4 * 128) & 0xffff_ffff_ffff);
+        set(0x30_05a8, 0xffff_ffff + 8);
+        set(0x30_0608, 3);
+        let stats = statistics.read(&bar);
+        assert_eq!((stats.rx_frames, stats.rx_bytes, stats.rx_missed), (8, 512 - 32, 5));
+    }
+}
