@@ -24,6 +24,8 @@ mod reset;
 mod rx;
 mod stats;
 mod switch;
+#[cfg(test)]
+mod tests;
 mod tx;
 
 pub use error::{AdminFault, Error};
