@@ -14,8 +14,11 @@ extern crate alloc;
 extern crate std;
 
 pub mod addr;
+#[cfg(target_arch = "x86_64")]
+pub mod bare;
 pub mod clock;
 pub mod dma;
+pub mod pci;
 pub mod reg;
 pub mod ring;
 
