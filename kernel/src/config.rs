@@ -189,6 +189,13 @@ impl Config {
         Ok(config)
     }
 
+    /// How the machine is left, as far as the line says so, even if the rest of it can't be taken: an error must be
+    /// able to end the machine.
+    pub fn exit_option(command_line: &str) -> Exit {
+        let values = command_line.split_ascii_whitespace().filter_map(|word| word.strip_prefix("--exit="));
+        values.filter_map(exit).next_back().unwrap_or_default()
+    }
+
     fn is_known(option: &str) -> bool {
         const WITH_VALUE: [&str; 12] = [
             "--forward-mode",
@@ -351,6 +358,13 @@ mod tests {
             let error = Config::parse(line).unwrap_err().to_string();
             assert!(error.ends_with(message), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn the_way_out_is_known_even_if_the_line_is_wrong() {
+        assert_eq!(Config::exit_option("--burst=0 --exit=isa-debug-exit:0xf4 --x"), Exit::DebugExit(0xf4));
+        assert_eq!(Config::exit_option("--exit=fly --exit=reboot"), Exit::Reboot);
+        assert_eq!(Config::exit_option("--burst=0"), Exit::Halt);
     }
 
     #[test]

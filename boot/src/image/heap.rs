@@ -1,0 +1,55 @@
+//! The heap: for start-up only. It is closed before the first poll, and whoever asks afterwards ends the machine.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use hal::DmaMemory;
+use linked_list_allocator::Heap;
+use spin::mutex::SpinMutex;
+
+use crate::exit;
+
+/// Bytes of the heap.
+pub const BYTES: usize = 2 << 20;
+
+struct StartupHeap {
+    heap: SpinMutex<Heap>,
+    closed: AtomicBool,
+}
+
+#[global_allocator]
+static HEAP: StartupHeap =
+    StartupHeap { heap: SpinMutex::new(Heap::empty()), closed: AtomicBool::new(false) };
+
+/// Opens the heap in `memory`, which is never used for anything else.
+///
+/// # Safety
+/// `memory` is a bare machine's, mapped one to one for ever, and no other handle to it exists. Called once.
+pub unsafe fn open(memory: DmaMemory) {
+    let start = ptr::with_exposed_provenance_mut::<u8>(memory.addr().as_u64() as usize);
+    // SAFETY: the caller's promise; physical and virtual addresses are the same.
+    unsafe { HEAP.heap.lock().init(start, memory.len()) };
+}
+
+/// From here on an allocation ends the machine.
+pub fn close() {
+    HEAP.closed.store(true, Ordering::Relaxed);
+}
+
+// SAFETY: the inner heap hands out distinct, suitably aligned pieces of its memory, under a lock.
+unsafe impl GlobalAlloc for StartupHeap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if self.closed.load(Ordering::Relaxed) {
+            exit::fatal(format_args!("allocation of {} bytes after start-up", layout.size()));
+        }
+        self.heap.lock().allocate_first_fit(layout).map_or(ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        if let Some(at) = NonNull::new(at) {
+            // SAFETY: the caller's promise: `at` came from `alloc` with this layout.
+            unsafe { self.heap.lock().deallocate(at, layout) };
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The machine, from boot information to one that drivers can run on.
+
+use boot::acpi;
+use boot::memory;
+use boot::pvh::BootInfo;
+use hal::bare::cpu::{self, Level};
+use hal::bare::{Arena, BareMachine, MmioBar, TscClock};
+use hal::pci::access::{Ecam, Ports};
+use hal::pci::{Address, ConfigSpace};
+use hal::{Clock, Machine, PhysAddr};
+use spin::mutex::SpinMutex;
+
+use crate::console::println;
+use crate::paging::{MapError, Tables};
+use crate::{entry, exit, heap, physical};
+
+static ARENA: SpinMutex<Arena> = SpinMutex::new(Arena::new());
+/// Tables take memory of their own, so that they can be extended while drivers allocate.
+static TABLE_ARENA: SpinMutex<Arena> = SpinMutex::new(Arena::new());
+const TABLE_BYTES: usize = 2 << 20;
+
+/// Everything that bring-up needs.
+pub struct BootMachine {
+    /// As drivers see it.
+    pub machine: BareMachine,
+    /// The vector level of this core.
+    pub level: Level,
+    /// PCI configuration space.
+    pub config: Config,
+    tables: Tables<'static>,
+    /// First address above all memory.
+    top: u64,
+}
+
+/// One of the two ways into configuration space.
+pub enum Config {
+    /// By memory.
+    Ecam(Ecam<MmioBar>),
+    /// By I/O ports.
+    Ports(Ports),
+}
+
+impl ConfigSpace for Config {
+    fn read(&self, at: Address, offset: u16) -> u32 {
+        match self {
+            Self::Ecam(ecam) => ecam.read(at, offset),
+            Self::Ports(ports) => ports.read(at, offset),
+        }
+    }
+
+    fn write(&mut self, at: Address, offset: u16, value: u32) {
+        match self {
+            Self::Ecam(ecam) => ecam.write(at, offset, value),
+            Self::Ports(ports) => ports.write(at, offset, value),
+        }
+    }
+}
+
+/// Starts the machine: memory, page tables, heap, vector state, clock, configuration space.
+pub fn start(info: &BootInfo) -> BootMachine {
+    // SAFETY: once, on the only core that runs, before any vector instruction.
+    let level = unsafe { cpu::enable_vectors() };
+    let mut tables = start_memory(info);
+    // SAFETY: nothing else uses the timer.
+    let clock = unsafe { TscClock::calibrate() };
+    println!(
+        "memory {} MiB free, vectors {level}, tsc {} kHz from {}",
+        ARENA.lock().free() >> 20,
+        clock.ticks_per_second() / 1000,
+        clock.source()
+    );
+    let config = config_space(info, &mut tables);
+    let machine = BareMachine::new(clock, &ARENA);
+    BootMachine { machine, level, config, tables, top: memory::top(&info.ram) }
+}
+
+fn start_memory(info: &BootInfo) -> Tables<'static> {
+    let image = entry::image_range();
+    let mut taken = info.modules.clone();
+    if taken.push(image).is_err() {
+        exit::fatal(format_args!("more modules than can be kept out of the way"));
+    }
+    let usable = memory::usable(&info.ram, &taken);
+    let tables_memory = {
+        let mut arena = ARENA.lock();
+        for range in &usable {
+            // SAFETY: memory of the map that neither image nor modules lie in. What lies above 4 GiB is not mapped
+            // yet; the arena gives out low memory first, and nothing above is touched before the tables are loaded.
+            unsafe { arena.add(range.start, range.end) };
+        }
+        arena.alloc(TABLE_BYTES, 4096)
+    };
+    let tables_memory =
+        tables_memory.unwrap_or_else(|error| exit::fatal(format_args!("memory for page tables: {error}")));
+    let start = tables_memory.addr().as_u64();
+    let arena = spin::mutex::SpinMutexGuard::leak(TABLE_ARENA.lock());
+    // SAFETY: given out just now, and `tables_memory` is not used otherwise.
+    unsafe { arena.add(start, start + TABLE_BYTES as u64) };
+    // SAFETY: the first usable range lies below 4 GiB on every machine that could load the image; the image lies in
+    // memory of the map.
+    let tables = unsafe { Tables::load(arena, &info.ram, entry::stack_guard_page()) };
+    let tables = tables.unwrap_or_else(|error| exit::fatal(format_args!("{error}")));
+    match ARENA.lock().alloc(heap::BYTES, 4096) {
+        // SAFETY: fresh memory of the bare machine, used for nothing else; called once.
+        Ok(memory) => unsafe { heap::open(memory) },
+        Err(error) => exit::fatal(format_args!("memory for the heap: {error}")),
+    }
+    tables
+}
+
+fn config_space(info: &BootInfo, tables: &mut Tables<'static>) -> Config {
+    let Some(found) = acpi::ecam(&physical::LowMemory, info.rsdp) else {
+        // SAFETY: the only user of the ports.
+        return Config::Ports(unsafe { Ports::new() });
+    };
+    if let Err(error) = tables.map_registers(PhysAddr::new(found.base), found.bytes()) {
+        exit::fatal(format_args!("configuration space: {error}"));
+    }
+    // SAFETY: mapped uncached just now or with the first 4 GiB; ACPI says that it is configuration space.
+    match unsafe { MmioBar::new(PhysAddr::new(found.base), found.bytes()) } {
+        Some(window) => Config::Ecam(Ecam::new(window, found.first_bus)),
+        None => exit::fatal(format_args!("configuration space at {:#x}", found.base)),
+    }
+}
+
+impl BootMachine {
+    /// The register window of a device, mapped.
+    ///
+    /// # Safety
+    /// The range is a memory BAR of a device that this program drives.
+    pub unsafe fn map_bar(&mut self, base: PhysAddr, size: u64) -> Result<MmioBar, MapError> {
+        self.tables.map_registers(base, size)?;
+        // SAFETY: mapped uncached just now, or below 4 GiB, where what is not memory is uncached; a BAR, by the caller's
+        // promise.
+        unsafe { MmioBar::new(base, size) }.ok_or(MapError::Address(base))
+    }
+
+    /// Address space for a BAR of `size` bytes, a power of two, that firmware gave no place: above all memory and
+    /// above 4 GiB.
+    pub fn place_for_bar(&mut self, size: u64) -> u64 {
+        let highest = (1_u64 << cpu::physical_address_bits()).min(1 << 46);
+        let start = self.top.max(highest / 2).next_multiple_of(size);
+        self.top = start + size;
+        start
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &TscClock {
+        self.machine.clock()
+    }
+}
