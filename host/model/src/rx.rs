@@ -1,0 +1,180 @@
+//! Receive queues: from frames to descriptors. Datasheet: "LAN Receive".
+
+use crate::dma::{DmaFault, GuestMemory};
+use crate::hmc::field;
+use crate::parse;
+use crate::stats::{self, Lost};
+
+/// Bytes of a receive context.
+pub const CONTEXT: usize = 32;
+/// Most buffers of a frame.
+const MAX_BUFFERS: usize = 5;
+
+/// A receive queue that runs.
+pub struct RxQueue {
+    base: u64,
+    len: u32,
+    head: u32,
+    buffer: usize,
+    wide: bool,
+    strip_crc: bool,
+    tag_to_first: bool,
+    max_frame: usize,
+    frame: Vec<u8>,
+}
+
+/// What goes with a frame besides its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RxMeta {
+    /// Flow hash, if one was made.
+    pub hash: Option<u32>,
+    /// Tags are taken out of frames.
+    pub strip_tag: bool,
+}
+
+impl RxQueue {
+    /// The queue of a context; `None` for one that makes no sense.
+    pub fn new(context: &[u8; CONTEXT]) -> Option<Self> {
+        let len = field(context, 89, 13) as u32;
+        let buffer = field(context, 102, 7) as usize * 128;
+        if !(8..=8160).contains(&len) || buffer == 0 || field(context, 114, 2) != 0 {
+            return None;
+        }
+        Some(Self {
+            base: field(context, 32, 57) << 7,
+            len,
+            head: field(context, 0, 13) as u32 % len,
+            buffer,
+            wide: field(context, 116, 1) != 0,
+            strip_crc: field(context, 117, 1) != 0,
+            tag_to_first: field(context, 119, 1) != 0,
+            max_frame: field(context, 174, 14) as usize,
+            frame: Vec::new(),
+        })
+    }
+
+    /// Descriptors that the card may fill.
+    pub fn free(&self, tail: u32) -> usize {
+        if tail >= self.len { 0 } else { ((tail + self.len - self.head) % self.len) as usize }
+    }
+
+    /// There are descriptors for the longest frame of this queue.
+    pub fn ready(&self, tail: u32) -> bool {
+        self.free(tail) >= self.max_frame.div_ceil(self.buffer).clamp(1, MAX_BUFFERS)
+    }
+
+    /// Writes a frame into the ring. `Ok(Some(..))` says why it was not written.
+    pub fn receive(
+        &mut self,
+        memory: &GuestMemory,
+        tail: u32,
+        frame: &[u8],
+        meta: RxMeta,
+    ) -> Result<Option<Lost>, DmaFault> {
+        let mut status = Status::of(frame, meta.hash);
+        let mut bytes = std::mem::take(&mut self.frame);
+        bytes.clear();
+        bytes.extend_from_slice(frame);
+        if meta.strip_tag {
+            status.strip_tag(&mut bytes, self.tag_to_first);
+        }
+        if !self.strip_crc {
+            let crc = crc32fast::hash(&bytes);
+            bytes.extend_from_slice(&crc.to_le_bytes());
+        }
+        let outcome = self.place(memory, tail, &bytes, &status);
+        self.frame = bytes;
+        outcome
+    }
+
+    fn place(
+        &mut self,
+        memory: &GuestMemory,
+        tail: u32,
+        bytes: &[u8],
+        status: &Status,
+    ) -> Result<Option<Lost>, DmaFault> {
+        let count = bytes.len().div_ceil(self.buffer);
+        if bytes.len() > self.max_frame || count > MAX_BUFFERS {
+            return Ok(Some(Lost::Long));
+        }
+        if self.free(tail) < count {
+            return Ok(Some(Lost::NoDescriptor));
+        }
+        for (index, piece) in bytes.chunks(self.buffer).enumerate() {
+            self.fill(memory, piece, status, index + 1 == count)?;
+        }
+        Ok(None)
+    }
+
+    /// One descriptor: data first, then the words, the one with DD last.
+    fn fill(
+        &mut self,
+        memory: &GuestMemory,
+        piece: &[u8],
+        status: &Status,
+        last: bool,
+    ) -> Result<(), DmaFault> {
+        let width = if self.wide { 32 } else { 16 };
+        let at = self.base + u64::from(self.head) * width;
+        let mut addr = [0; 8];
+        memory.read(at, &mut addr)?;
+        memory.write(u64::from_le_bytes(addr), piece)?;
+        if self.wide {
+            memory.publish_u64(at + 16, if last { status.third } else { 0 })?;
+            memory.publish_u64(at + 24, 0)?;
+        }
+        memory.publish_u64(at, if last { status.first } else { 0 })?;
+        let length = (piece.len() as u64) << 38;
+        memory
+            .publish_u64(at + 8, length | if last { status.second | Status::EOF } else { 0 } | Status::DD)?;
+        self.head = (self.head + 1) % self.len;
+        Ok(())
+    }
+}
+
+/// Words of the last descriptor of a frame, length aside.
+struct Status {
+    first: u64,
+    second: u64,
+    third: u64,
+}
+
+impl Status {
+    const DD: u64 = 1 << 0;
+    const EOF: u64 = 1 << 1;
+    const L2TAG1P: u64 = 1 << 2;
+    const L3L4P: u64 = 1 << 3;
+    const CRCP: u64 = 1 << 4;
+    const IPE: u64 = 1 << 22;
+    const L4E: u64 = 1 << 23;
+
+    fn of(frame: &[u8], hash: Option<u32>) -> Self {
+        let parsed = parse::parse(frame);
+        let mut second = u64::from(parsed.ptype) << 30 | Self::CRCP | (stats::kind(frame) as u64) << 9;
+        if let Some(ip) = &parsed.ip {
+            let (ip_wrong, l4_wrong) = parse::checksum_errors(frame, ip);
+            second |= Self::L3L4P;
+            second |= if ip_wrong { Self::IPE } else { 0 };
+            second |= if l4_wrong { Self::L4E } else { 0 };
+        }
+        if hash.is_some() {
+            second |= 3 << 12;
+        }
+        Self { first: u64::from(hash.unwrap_or(0)) << 32, second, third: 0 }
+    }
+
+    fn strip_tag(&mut self, bytes: &mut Vec<u8>, to_first: bool) {
+        if let Some([0x81, 0x00, high, low]) = bytes.get(12..16) {
+            let tag = u64::from(u16::from_be_bytes([*high, *low]));
+            if to_first {
+                self.first |= tag << 16;
+                self.second |= Self::L2TAG1P;
+            } else {
+                // The second tag's place, with its own mark in the extended status.
+                self.third |= tag << 48 | 1;
+            }
+            bytes.drain(12..16);
+        }
+    }
+}
