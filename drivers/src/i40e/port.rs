@@ -226,11 +226,14 @@ impl<M: Machine> I40e<M> {
         regs::QTX_HEAD.get(queue).map_or(0, |register| (self.bar.read(register) & 0x1fff) as usize)
     }
 
-    /// Waits a while for the card to have sent everything; the link may be down, so that it never does.
-    fn drain(&self, queue: usize, next: usize) {
+    /// Waits a while for the card to have sent everything; the link may be down, so that it never does. Returns the
+    /// card's head: once the queue is off its register says nothing.
+    fn drain(&self, queue: usize, next: usize) -> usize {
         let clock = self.machine.clock();
-        let _ = clock
-            .poll(DRAIN_LIMIT, Duration::from_micros(50), || (self.tx_head(queue) == next).then_some(()));
+        let done = clock.poll(DRAIN_LIMIT, Duration::from_micros(50), || {
+            (self.tx_head(queue) == next).then_some(next)
+        });
+        done.unwrap_or_else(|_| self.tx_head(queue))
     }
 }
 
@@ -296,11 +299,10 @@ impl<M: Machine> PortControl for I40e<M> {
 
     fn stop_tx(&mut self, tx: Self::Tx, buffers: &mut impl Buffers) -> Result<QueueCounters, Error> {
         let index = tx.index();
-        self.drain(index, tx.next());
+        let head = self.drain(index, tx.next());
         queue::warn_of_disable(&self.bar, self.first_queue + index as u32);
         self.machine.clock().delay(Duration::from_micros(400));
         queue::set_enabled(&self.machine, &self.bar, Direction::Tx, index, false)?;
-        let head = self.tx_head(index);
         Ok(tx.release(head, buffers))
     }
 
