@@ -11,7 +11,7 @@ use rustix::net::{
 /// Longest message that is taken.
 pub const MAX_MESSAGE: usize = 1 << 20;
 /// Most files with one message.
-pub const MAX_FILES: usize = 64;
+pub const MAX_FILES: usize = 16;
 const HEADER: usize = 16;
 
 /// Commands.
