@@ -1,1 +1,14 @@
-//! Under way.
+//! What runs on the host beside the image: the `barewire` command as a library.
+
+pub mod capture;
+pub mod cli;
+pub mod error;
+pub mod image;
+pub mod packages;
+pub mod qemu;
+pub mod run;
+pub mod serve;
+pub mod signals;
+pub mod traffic;
+
+pub use error::Failure;

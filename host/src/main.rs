@@ -1,1 +1,7 @@
-fn main() {}
+//! The `barewire` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    barewire::cli::main(std::env::args_os())
+}

@@ -1,0 +1,166 @@
+//! Options and their ranges.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::ports::{Port, parse_port, parse_served_port};
+use crate::Failure;
+use crate::qemu::Accel;
+use crate::run::RunOptions;
+use crate::serve::ServedPort;
+use crate::traffic::Forward;
+
+/// barewire: a bare-metal dataplane in a virtual machine.
+///
+/// Without a command: builds the image, boots it in QEMU with two software XL710 ports, sends traffic in at each port,
+/// checks that every frame is accounted for and right, and prints a summary.
+#[derive(Debug, Parser)]
+#[command(name = "barewire", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// The main job, also without a command: boot, traffic, account
+    Run(RunArgs),
+    /// The software XL710 alone, for any VMM that speaks vfio-user
+    Model(ModelArgs),
+    /// The QEMU that the runner uses, with its paths set
+    Qemu(QemuArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// A port, several times for several: i40e[,pcap=IN][,out=OUT][,device=1572|1583][,socket=PATH]. Without any: two
+    /// i40e ports
+    #[arg(long = "port", value_name = "PORT", value_parser = parse_port)]
+    port: Vec<Port>,
+    /// Capture (pcap or pcapng) for every port that has none of its own; without any, an Internet mix
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Send captures again from the start until the time is up
+    #[arg(long = "loop")]
+    repeat: bool,
+    /// Bytes of each frame without FCS, 60 to 9728, instead of the Internet mix
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=9728), conflicts_with = "pcap")]
+    frame_size: Option<u16>,
+    /// Forwarding mode: io, mac, macswap, rxonly or txonly
+    #[arg(long, value_name = "MODE", default_value = "macswap", value_parser = parse_forward)]
+    forward: Forward,
+    /// Cores of the machine; this version runs on one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    cpus: u16,
+    /// Most frames of a poll, 1 to 512
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
+    burst: u16,
+    /// Descriptors of a receive ring, a multiple of 32 from 64 to 4096
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_ring)]
+    rxd: u16,
+    /// Descriptors of a transmit ring, a multiple of 32 from 64 to 4096
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_ring)]
+    txd: u16,
+    /// Bytes of a receive descriptor: 16 or 32
+    #[arg(long, value_name = "N", default_value = "32", value_parser = ["16", "32"])]
+    rx_desc: String,
+    /// Instruction set of the image's loops: auto, scalar, ssse3, avx2 or avx512; this version has scalar ones
+    #[arg(long, value_name = "ISA", default_value = "auto", value_parser = ["auto", "scalar", "ssse3", "avx2", "avx512"])]
+    isa: String,
+    /// Accelerator: auto, kvm or tcg; auto takes KVM where it can run the image
+    #[arg(long, value_name = "ACCEL", default_value = "auto", value_parser = ["auto", "kvm", "tcg"])]
+    accel: String,
+    /// How long traffic is sent, in seconds, 0.1 to 86400
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = parse_seconds)]
+    seconds: f64,
+    /// Frames of a direction that may be under way, 1 to 4096
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    in_flight: u16,
+    /// An image that is there already
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// Print the summary as one JSON object, and nothing else on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ModelArgs {
+    /// A port, several times for several: socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT]
+    #[arg(long = "port", value_name = "PORT", required = true, value_parser = parse_served_port)]
+    pub port: Vec<ServedPort>,
+    /// PCI device id of the cards: 1572 (X710, 10G) or 1583 (XL710, 40G)
+    #[arg(long, value_name = "ID", default_value = "1572", value_parser = super::ports::parse_device)]
+    pub device: u16,
+}
+
+#[derive(Debug, Args)]
+pub struct QemuArgs {
+    /// Arguments for QEMU
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub args: Vec<OsString>,
+}
+
+fn parse_forward(text: &str) -> Result<Forward, String> {
+    Forward::from_name(text).ok_or_else(|| "io, mac, macswap, rxonly or txonly".into())
+}
+
+fn parse_ring(text: &str) -> Result<u16, String> {
+    let size = text.parse().ok().filter(|size| (64..=4096).contains(size) && size % 32 == 0);
+    size.ok_or_else(|| "a multiple of 32 from 64 to 4096".into())
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "a number from 0.1 to 86400".into())
+}
+
+impl RunArgs {
+    /// What is asked for, as far as it can be done.
+    ///
+    /// # Errors
+    /// Something that this version can't do yet.
+    pub fn options(&self) -> Result<RunOptions, Failure> {
+        if self.cpus > 1 {
+            return Err(Failure::usage(format!("--cpus {}: this version runs on one core", self.cpus)));
+        }
+        if !matches!(self.isa.as_str(), "auto" | "scalar") {
+            return Err(Failure::usage(format!("--isa {}: this version has scalar loops only", self.isa)));
+        }
+        let mut ports = Vec::new();
+        for port in &self.port {
+            match port {
+                Port::I40e(options) => ports.push(options.clone()),
+                Port::NotYet(what) => {
+                    return Err(Failure::usage(format!("--port {what}: not in this version")));
+                }
+            }
+        }
+        let defaults = RunOptions::default();
+        Ok(RunOptions {
+            ports: if ports.is_empty() { defaults.ports } else { ports },
+            pcap: self.pcap.clone(),
+            repeat: self.repeat,
+            frame_size: self.frame_size.map(usize::from),
+            forward: self.forward,
+            burst: self.burst,
+            rxd: self.rxd,
+            txd: self.txd,
+            rx_desc: if self.rx_desc == "16" { 16 } else { 32 },
+            isa: self.isa.clone(),
+            accel: match self.accel.as_str() {
+                "kvm" => Some(Accel::Kvm),
+                "tcg" => Some(Accel::Tcg),
+                _ => None,
+            },
+            duration: Duration::from_secs_f64(self.seconds),
+            in_flight: usize::from(self.in_flight),
+            image: self.image.clone(),
+        })
+    }
+}

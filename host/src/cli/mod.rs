@@ -1,0 +1,89 @@
+//! The command line.
+
+mod args;
+mod ports;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::qemu::Qemu;
+use crate::{Failure, run, serve};
+use args::{Cli, Command};
+
+/// Carries out a command line; the exit status is 0 only if all went well.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return failed(&Failure::usage(one_line(&error.to_string()))),
+    };
+    let result = match cli.command {
+        None => run_command(&cli.run),
+        Some(Command::Run(args)) => run_command(&args),
+        Some(Command::Model(args)) => serve::serve(&args.port, args.device).map(|()| ExitCode::SUCCESS),
+        Some(Command::Qemu(args)) => run_qemu(&args.args),
+    };
+    result.unwrap_or_else(|failure| failed(&failure))
+}
+
+fn failed(failure: &Failure) -> ExitCode {
+    eprintln!("barewire: {failure}");
+    ExitCode::from(failure.status())
+}
+
+/// What clap says in a paragraph, as one line.
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let kept: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with("For more")).collect();
+    kept.join(" ").trim_start_matches("error: ").to_owned()
+}
+
+fn run_command(args: &args::RunArgs) -> Result<ExitCode, Failure> {
+    let options = args.options()?;
+    let summary = run::run(&options)?;
+    let mut out = std::io::stdout().lock();
+    let written = if args.json {
+        let text = serde_json::to_string(&summary).map_err(|error| Failure::run(error.to_string()))?;
+        writeln!(out, "{text}")
+    } else {
+        writeln!(out, "{summary}")
+    };
+    written.map_err(|error| Failure::run(format!("standard output: {error}")))?;
+    if args.json {
+        summary.problems.iter().for_each(|problem| eprintln!("barewire: problem: {problem}"));
+    }
+    Ok(if summary.good() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn run_qemu(args: &[OsString]) -> Result<ExitCode, Failure> {
+    let qemu = Qemu::obtain(&mut |step| eprintln!("barewire: {step}"))?;
+    let status = qemu.command().args(args).status();
+    let status = status.map_err(|error| Failure::run(format!("QEMU: {error}")))?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_command_line_are_one_line() {
+        for (args, text) in [
+            (&["barewire", "--colour"][..], "unexpected argument '--colour' found"),
+            (&["barewire", "--burst", "0"], "invalid value '0' for '--burst <N>'"),
+            (&["barewire", "--forward", "fly"], "invalid value 'fly' for '--forward <MODE>'"),
+            (&["barewire", "--rxd", "100"], "'100' for '--rxd <N>': a multiple of 32 from 64 to 4096"),
+            (&["barewire", "fly"], "'fly'"),
+        ] {
+            let error = one_line(&Cli::try_parse_from(args).unwrap_err().to_string());
+            assert!(error.contains(text) && !error.contains('\n'), "{args:?}: {error}");
+        }
+    }
+}

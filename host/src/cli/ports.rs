@@ -1,0 +1,104 @@
+//! Ports on the command line: a kind and `key=value` pairs, with commas between them.
+
+use crate::run::PortOptions;
+use crate::serve::{ServedPort, WireKind};
+
+/// A port of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Port {
+    /// A software XL710.
+    I40e(PortOptions),
+    /// Something that a later version has.
+    NotYet(String),
+}
+
+/// `1572` or `1583`.
+pub fn parse_device(text: &str) -> Result<u16, String> {
+    match text {
+        "1572" => Ok(0x1572),
+        "1583" => Ok(0x1583),
+        _ => Err("device 1572 or 1583".into()),
+    }
+}
+
+/// `i40e[,pcap=IN][,out=OUT][,device=1572|1583][,socket=PATH]`
+pub fn parse_port(text: &str) -> Result<Port, String> {
+    let mut words = text.split(',');
+    match words.next() {
+        Some("i40e") => {}
+        Some("memif" | "vhost-user") => return Ok(Port::NotYet(text.to_owned())),
+        _ => return Err("the kind of port is i40e".into()),
+    }
+    let mut port = PortOptions::default();
+    for word in words {
+        match word.split_once('=').unwrap_or((word, "")) {
+            (key, "") => return Err(format!("{key} needs a value")),
+            ("pcap", path) => port.pcap = Some(path.into()),
+            ("out", path) => port.out = Some(path.into()),
+            ("socket", path) => port.socket = Some(path.into()),
+            ("device", id) => port.device = parse_device(id)?,
+            ("pci", _) => return Ok(Port::NotYet(text.to_owned())),
+            (key, _) => return Err(format!("a port i40e has no {key}: it has pcap, out, device and socket")),
+        }
+    }
+    Ok(Port::I40e(port))
+}
+
+/// `socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT]`
+pub fn parse_served_port(text: &str) -> Result<ServedPort, String> {
+    let (mut socket, mut wire) = (None, WireKind::Echo);
+    for word in text.split(',') {
+        match word.split_once('=') {
+            Some(("socket", path)) if !path.is_empty() => socket = Some(path.into()),
+            Some(("wire", kind)) => wire = parse_wire(kind)?,
+            _ => return Err(format!("{word}: a port has socket=PATH and wire=WIRE")),
+        }
+    }
+    Ok(ServedPort { socket: socket.ok_or("a port needs socket=PATH")?, wire })
+}
+
+fn parse_wire(text: &str) -> Result<WireKind, String> {
+    match text {
+        "echo" => return Ok(WireKind::Echo),
+        "sink" => return Ok(WireKind::Sink),
+        "peer" => return Ok(WireKind::Peer),
+        _ => {}
+    }
+    let files = text.strip_prefix("pcap:").and_then(|files| files.split_once(':'));
+    match files {
+        Some((from, to)) if !from.is_empty() && !to.is_empty() => Ok(WireKind::Pcap(from.into(), to.into())),
+        _ => Err("a wire is echo, sink, peer or pcap:IN:OUT".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_a_machine() {
+        assert_eq!(parse_port("i40e"), Ok(Port::I40e(PortOptions::default())));
+        let want = PortOptions {
+            device: 0x1583,
+            pcap: Some("a.pcap".into()),
+            out: Some("b.pcap".into()),
+            socket: Some("/run/s".into()),
+        };
+        assert_eq!(parse_port("i40e,pcap=a.pcap,out=b.pcap,device=1583,socket=/run/s"), Ok(Port::I40e(want)));
+        assert!(matches!(parse_port("memif,socket=/run/m"), Ok(Port::NotYet(_))));
+        assert!(matches!(parse_port("i40e,pci=0000:01:00.0"), Ok(Port::NotYet(_))));
+        for wrong in ["", "e1000", "i40e,", "i40e,pcap", "i40e,pcap=", "i40e,device=1533", "i40e,speed=1"] {
+            assert!(parse_port(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn served_ports() {
+        let port = parse_served_port("socket=/run/s,wire=pcap:in.pcap:out.pcap").unwrap();
+        assert_eq!(port.wire, WireKind::Pcap("in.pcap".into(), "out.pcap".into()));
+        assert_eq!(parse_served_port("wire=peer,socket=/run/s").unwrap().wire, WireKind::Peer);
+        for wrong in ["", "socket=", "wire=echo", "socket=/run/s,wire=pcap:in", "socket=/run/s,x=1"] {
+            assert!(parse_served_port(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Building the image: a cargo invocation of its own, with flags that a program without an operating system needs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Failure;
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// No red zone: an exception may come at any moment. Fixed addresses: nobody relocates the image. Frame pointers: for
+/// backtraces.
+const RUSTFLAGS: [&str; 3] = ["-Cno-redzone=yes", "-Crelocation-model=static", "-Cforce-frame-pointers=yes"];
+
+/// How it is optimised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// For use.
+    Release,
+    /// With checks, for tests.
+    Dev,
+}
+
+impl Profile {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Release => "image",
+            Self::Dev => "image-dev",
+        }
+    }
+}
+
+/// Builds the image, or finds that it is up to date; returns its file.
+///
+/// # Errors
+/// The sources are not there, or the compiler's last lines.
+pub fn build(profile: Profile) -> Result<PathBuf, Failure> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    if !workspace.join("boot/image.ld").exists() {
+        let place = workspace.display();
+        return Err(Failure::usage(format!(
+            "the sources of the image are not in {place}: give one with --image"
+        )));
+    }
+    // Its own target folder: other flags, other features, and no waiting for a build that waits for this one.
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let folder = folder.join("image");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .current_dir(workspace)
+        .args(["build", "--quiet", "--profile", profile.name(), "-p", "barewire-boot", "--features", "image"])
+        .args(["--target", TARGET, "--target-dir"])
+        .arg(&folder)
+        .env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\x1f"))
+        .env_remove("RUSTFLAGS")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Failure::usage(format!("cargo: {error}")))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n");
+        return Err(Failure::run(format!("the image does not build:\n{last}")));
+    }
+    Ok(folder.join(TARGET).join(profile.name()).join("barewire-image"))
+}

@@ -1,0 +1,246 @@
+//! Programs from Debian's packages, as a private copy in the user's cache folder: no root, nothing installed.
+//!
+//! apt works on lists, a cache and a status file of its own, and checks signatures and hashes as always. The mirror is
+//! the one that the machine's own apt is set to.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// What to copy.
+pub struct Packages<'a> {
+    /// Name of the copy in the cache folder.
+    pub label: &'a str,
+    /// Debian releases, the preferred one last.
+    pub suites: &'a [&'a str],
+    /// Packages; a name that ends in `*` stands for what the meta package without the star depends on first.
+    pub names: &'a [&'a str],
+    /// What they depend on as well.
+    pub with_dependencies: bool,
+}
+
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// `$XDG_CACHE_HOME/barewire`, or `~/.cache/barewire`.
+pub fn cache_folder() -> Result<PathBuf, String> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    base.map(|base| base.join("barewire")).ok_or_else(|| "neither XDG_CACHE_HOME nor HOME is set".into())
+}
+
+impl Packages<'_> {
+    /// The root of the copy, made if there is none yet. Another process that makes the same copy is waited for.
+    ///
+    /// # Errors
+    /// What could not be had, in one line.
+    pub fn obtain(&self, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, String> {
+        let cache = cache_folder()?;
+        let told = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+        fs::create_dir_all(&cache).map_err(|error| told(&cache, error))?;
+        let lock_path = cache.join(format!("{}.lock", self.label));
+        let lock = File::create(&lock_path).map_err(|error| told(&lock_path, error))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| told(&lock_path, error.into()))?;
+        let current = cache.join(self.label);
+        if let Ok(root) = fs::canonicalize(current.join("root")) {
+            return Ok(root);
+        }
+        let work = tempfile::tempdir_in(&cache).map_err(|error| told(&cache, error))?;
+        let apt = Apt::prepare(work.path(), self.suites)?;
+        progress("reading package lists");
+        apt.run("apt-get", &["update"])?;
+        let names = self.resolve(&apt)?;
+        progress("fetching packages");
+        self.download(&apt, &names)?;
+        let version = apt.unpack(progress)?;
+        let copy = format!("{}-{version}", self.label);
+        // By version and hash; the name without them points to the newest.
+        let target = cache.join(&copy);
+        let _ = fs::remove_dir_all(&target);
+        fs::create_dir(&target).map_err(|error| told(&target, error))?;
+        fs::rename(apt.dir.join("root"), target.join("root")).map_err(|error| told(&target, error))?;
+        let _ = fs::remove_file(&current);
+        std::os::unix::fs::symlink(&copy, &current).map_err(|error| told(&current, error))?;
+        fs::canonicalize(current.join("root")).map_err(|error| told(&current, error))
+    }
+
+    fn resolve(&self, apt: &Apt) -> Result<Vec<String>, String> {
+        let mut names = Vec::new();
+        for name in self.names {
+            let Some(meta) = name.strip_suffix('*') else {
+                names.push((*name).to_owned());
+                continue;
+            };
+            let suite = self.suites.first().copied().unwrap_or_default();
+            let output = apt.run("apt-cache", &["depends", &format!("{meta}/{suite}")])?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let first =
+                text.lines().find_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned);
+            names.push(first.ok_or_else(|| format!("package {meta} depends on nothing"))?);
+        }
+        Ok(names)
+    }
+
+    fn download(&self, apt: &Apt, names: &[String]) -> Result<(), String> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if self.with_dependencies {
+            apt.run("apt-get", &[&["-y", "--download-only", "install"], &names[..]].concat())?;
+        } else {
+            apt.run("apt-get", &[&["download"], &names[..]].concat())?;
+        }
+        Ok(())
+    }
+}
+
+/// apt with everything of its own.
+struct Apt {
+    dir: PathBuf,
+    preferred: String,
+}
+
+impl Apt {
+    fn prepare(dir: &Path, suites: &[&str]) -> Result<Self, String> {
+        let told = |error: io::Error| format!("{}: {error}", dir.display());
+        let mirror = debian_mirror()?;
+        if !Path::new(KEYRING).exists() {
+            return Err(format!("{KEYRING} is missing: install debian-archive-keyring"));
+        }
+        for folder in ["lists/partial", "archives/partial", "root"] {
+            fs::create_dir_all(dir.join(folder)).map_err(told)?;
+        }
+        let sources: String =
+            suites.iter().map(|suite| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n")).collect();
+        fs::write(dir.join("sources.list"), sources).map_err(told)?;
+        fs::write(dir.join("status"), "").map_err(told)?;
+        let preferred = suites.last().copied().unwrap_or_default().to_owned();
+        Ok(Self { dir: dir.to_owned(), preferred })
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> Result<Output, String> {
+        let at = |name: &str| self.dir.join(name).display().to_string();
+        let options = [
+            format!("Dir::Etc::sourcelist={}", at("sources.list")),
+            "Dir::Etc::sourceparts=/dev/null".into(),
+            "Dir::Etc::preferences=/dev/null".into(),
+            "Dir::Etc::preferencesparts=/dev/null".into(),
+            format!("Dir::State::lists={}", at("lists")),
+            format!("Dir::State::status={}", at("status")),
+            format!("Dir::Cache::archives={}", at("archives")),
+            "Dir::Cache::pkgcache=".into(),
+            "Dir::Cache::srcpkgcache=".into(),
+            "APT::Install-Recommends=false".into(),
+            "APT::Sandbox::User=".into(),
+            "Acquire::Languages=none".into(),
+            "Acquire::Retries=2".into(),
+            "Debug::NoLocking=1".into(),
+            format!("APT::Default-Release={}", self.preferred),
+        ];
+        let mut command = Command::new(program);
+        command.current_dir(self.dir.join("archives")).stdin(Stdio::null());
+        command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
+        options.iter().for_each(|option| {
+            command.arg("-o").arg(option);
+        });
+        let output = command.args(args).output().map_err(|error| format!("{program}: {error}"))?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let line =
+            text.lines().find(|line| line.starts_with("E:")).or(text.lines().last()).unwrap_or("failed");
+        Err(format!("{program} {}: {line}", args.first().copied().unwrap_or_default()))
+    }
+
+    /// Unpacks everything that was fetched; returns a version and a hash over the list of packages.
+    fn unpack(&self, progress: &mut dyn FnMut(&str)) -> Result<String, String> {
+        let told = |error: io::Error| format!("{}: {error}", self.dir.display());
+        let mut packages: Vec<PathBuf> = fs::read_dir(self.dir.join("archives"))
+            .map_err(told)?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
+            .collect();
+        packages.sort();
+        if packages.is_empty() {
+            return Err("apt fetched nothing".into());
+        }
+        let root = self.dir.join("root");
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        progress(&format!("unpacking {} packages", packages.len()));
+        for package in &packages {
+            let output = Command::new("dpkg-deb").arg("-x").arg(package).arg(&root).output();
+            let output = output.map_err(|error| format!("dpkg-deb: {error}"))?;
+            if !output.status.success() {
+                return Err(format!("dpkg-deb can't unpack {}", package.display()));
+            }
+            // FNV-1a: tells copies apart, protects nothing.
+            for byte in package.file_name().map(|name| name.as_encoded_bytes().to_vec()).unwrap_or_default() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+            }
+        }
+        Ok(format!("{}-{hash:016x}", packages.len()))
+    }
+}
+
+/// The Debian mirror that the machine's apt uses.
+fn debian_mirror() -> Result<String, String> {
+    let output = Command::new("apt-get")
+        .args(["indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(COMPONENT)", "Created-By: Packages"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("apt-get: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    parse_mirror(&text).or_else(mirror_in_sources).ok_or_else(|| {
+        "apt names no Debian mirror (on another system, install the package by its own means)".into()
+    })
+}
+
+fn parse_mirror(index_targets: &str) -> Option<String> {
+    index_targets.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (uri, origin, component) = (words.next()?, words.next()?, words.next()?);
+        let good = origin == "Debian" && component == "main" && !uri.contains("security");
+        good.then(|| uri.to_owned())
+    })
+}
+
+/// Before the first `apt-get update` there are no index targets with an origin: the configuration is read instead.
+fn mirror_in_sources() -> Option<String> {
+    let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
+    files.extend(fs::read_dir("/etc/apt/sources.list.d").ok()?.filter_map(|entry| Some(entry.ok()?.path())));
+    files.iter().find_map(|file| parse_sources(&fs::read_to_string(file).ok()?))
+}
+
+fn parse_sources(text: &str) -> Option<String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let uris = lines.filter_map(|line| {
+        let line = line.strip_prefix("URIs:").or(line.strip_prefix("deb "))?;
+        line.split_whitespace().find(|word| word.contains("://"))
+    });
+    uris.map(|uri| uri.trim_end_matches('/').to_owned()).find(|uri| uri.ends_with("/debian"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mirror_is_the_one_that_apt_names() {
+        let targets = "http://security.example.org/debian-security/ Debian main\n\
+                       http://apt.example.com/tools Example main\n\
+                       http://mirror.example.org/debian/ Debian main\n";
+        assert_eq!(parse_mirror(targets).as_deref(), Some("http://mirror.example.org/debian/"));
+        assert_eq!(parse_mirror("http://archive.example.com/ubuntu/ Ubuntu main\n"), None);
+    }
+
+    #[test]
+    fn sources_of_both_formats_are_read() {
+        let deb822 =
+            "Types: deb\n# http://snapshot.example.org/debian\nURIs: http://mirror.example.org/debian\n";
+        assert_eq!(parse_sources(deb822).as_deref(), Some("http://mirror.example.org/debian"));
+        let line = "deb [arch=amd64] https://mirror.example.org/debian/ bookworm main\n";
+        assert_eq!(parse_sources(line).as_deref(), Some("https://mirror.example.org/debian"));
+        assert_eq!(parse_sources("deb http://archive.example.com/ubuntu jammy main\n"), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! The command line of a machine that runs the image.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{Accel, Qemu};
+
+/// The image's option that names the way out.
+pub const DEBUG_EXIT_OPTION: &str = "--exit=isa-debug-exit:0xf4";
+/// QEMU's exit status after the image left well: twice the value written, plus one.
+pub const DEBUG_EXIT_SUCCESS: i32 = 0x10 * 2 + 1;
+/// QEMU's exit status after the image left otherwise.
+pub const DEBUG_EXIT_FAILURE: i32 = 0x11 * 2 + 1;
+
+/// A machine.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// What runs its instructions.
+    pub accel: Accel,
+    /// The image.
+    pub image: PathBuf,
+    /// Its command line, without the way out.
+    pub options: String,
+    /// A socket for each XL710.
+    pub cards: Vec<PathBuf>,
+    /// MiB of memory.
+    pub memory: u32,
+    /// The CPU model.
+    pub cpu: String,
+    /// More arguments for QEMU.
+    pub extra: Vec<String>,
+}
+
+impl Machine {
+    /// A machine with 512 MiB and all that its accelerator can do.
+    pub fn new(accel: Accel, image: PathBuf, options: String, cards: Vec<PathBuf>) -> Self {
+        Self { accel, image, options, cards, memory: 512, cpu: "max".into(), extra: Vec::new() }
+    }
+
+    /// The command that runs it, its serial port on standard input and output.
+    pub fn command(&self, qemu: &Qemu) -> Command {
+        let mut command = qemu.command();
+        let memory = self.memory;
+        command.args(["-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot"]);
+        command.args(["-accel", self.accel.name(), "-cpu", &self.cpu]);
+        command.args(["-M", "q35,memory-backend=mem", "-m", &format!("{memory}M")]);
+        // The card reaches the machine's memory through the file behind it.
+        command.args(["-object", &format!("memory-backend-memfd,id=mem,size={memory}M,share=on")]);
+        command.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+        command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+        command.arg("-kernel").arg(&self.image);
+        command.args(["-append", &format!("{DEBUG_EXIT_OPTION} {}", self.options)]);
+        for card in &self.cards {
+            command.arg("-device").arg(vfio_user(card.as_os_str().to_owned()));
+        }
+        command.args(&self.extra);
+        command
+    }
+}
+
+/// The device in JSON, since its socket has parts of its own.
+fn vfio_user(path: OsString) -> String {
+    serde_json::json!({
+        "driver": "vfio-user-pci",
+        "rombar": 0,
+        "x-msg-timeout": 60000,
+        "socket": { "type": "unix", "path": path.to_string_lossy() },
+    })
+    .to_string()
+}

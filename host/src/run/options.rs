@@ -1,0 +1,95 @@
+//! What a run is asked to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::qemu::Accel;
+use crate::traffic::Forward;
+
+/// One port of the machine: a software XL710.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortOptions {
+    /// PCI device id of the card.
+    pub device: u16,
+    /// Capture whose frames it receives.
+    pub pcap: Option<PathBuf>,
+    /// Capture of what it sends.
+    pub out: Option<PathBuf>,
+    /// Where its socket is made; in a folder of the run's own where nothing is said.
+    pub socket: Option<PathBuf>,
+}
+
+impl Default for PortOptions {
+    fn default() -> Self {
+        Self { device: 0x1572, pcap: None, out: None, socket: None }
+    }
+}
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Its ports.
+    pub ports: Vec<PortOptions>,
+    /// Capture for every port that has none of its own.
+    pub pcap: Option<PathBuf>,
+    /// Captures begin again when they end.
+    pub repeat: bool,
+    /// Bytes of each frame, without FCS; the Internet mix where nothing is said.
+    pub frame_size: Option<usize>,
+    /// What the image does.
+    pub forward: Forward,
+    /// Most frames of a poll.
+    pub burst: u16,
+    /// Descriptors of a receive ring.
+    pub rxd: u16,
+    /// Descriptors of a transmit ring.
+    pub txd: u16,
+    /// Bytes of a receive descriptor.
+    pub rx_desc: u8,
+    /// Instruction set.
+    pub isa: String,
+    /// Accelerator; the best that works where nothing is said.
+    pub accel: Option<Accel>,
+    /// How long traffic is sent.
+    pub duration: Duration,
+    /// Frames of a direction that may be under way.
+    pub in_flight: usize,
+    /// An image that is there already.
+    pub image: Option<PathBuf>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            ports: vec![PortOptions::default(); 2],
+            pcap: None,
+            repeat: false,
+            frame_size: None,
+            forward: Forward::MacSwap,
+            burst: 32,
+            rxd: 1024,
+            txd: 1024,
+            rx_desc: 32,
+            isa: "auto".into(),
+            accel: None,
+            duration: Duration::from_secs(5),
+            in_flight: crate::traffic::IN_FLIGHT,
+            image: None,
+        }
+    }
+}
+
+impl RunOptions {
+    /// The image's command line.
+    pub fn image_options(&self) -> String {
+        format!(
+            "--forward-mode={} --burst={} --rxd={} --txd={} --rx-desc={} --isa={}",
+            self.forward.name(),
+            self.burst,
+            self.rxd,
+            self.txd,
+            self.rx_desc,
+            self.isa
+        )
+    }
+}

@@ -1,0 +1,172 @@
+//! What the image says of itself on its console.
+
+use std::collections::BTreeMap;
+
+/// Everything that was said so far.
+#[derive(Debug, Default)]
+pub struct ImageReport {
+    /// It forwards.
+    pub ready: bool,
+    /// It ended, and everything was in order.
+    pub ended_well: bool,
+    /// Lines that begin with `barewire: error:`.
+    pub errors: Vec<String>,
+    /// Milliseconds from entry to ready.
+    pub boot_ms: f64,
+    /// Instruction set of its loops.
+    pub isa: String,
+    /// By port.
+    pub ports: BTreeMap<usize, PortLines>,
+}
+
+/// What was said of a port.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct PortLines {
+    /// Its name.
+    pub name: String,
+    /// Loop of its receive queue.
+    pub rx_path: String,
+    /// Loop of its transmit queue.
+    pub tx_path: String,
+    /// Counts, if it came so far.
+    pub stats: Option<PortCounts>,
+}
+
+/// A port's counts at the end.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Frames that came in.
+    pub rx_frames: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+}
+
+impl ImageReport {
+    /// Takes in a line. What is not understood is passed over: a later image may say more.
+    pub fn line(&mut self, line: &str) {
+        if line.starts_with("barewire ready: ") {
+            self.ready = true;
+        }
+        let Some(rest) = line.strip_prefix("barewire: ") else { return };
+        if let Some(error) = rest.strip_prefix("error: ") {
+            self.errors.push(error.to_owned());
+            return;
+        }
+        let pairs = pairs(rest);
+        let value = |key: &str| pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+        let number = |key: &str| value(key).and_then(|value| value.parse::<u64>().ok());
+        match rest.split(' ').next() {
+            Some("port") => {
+                let mut words = rest.split(' ').skip(1);
+                let Some(index) = words.next().and_then(|word| word.parse().ok()) else { return };
+                let port = self.ports.entry(index).or_default();
+                port.name = words.next().unwrap_or_default().to_owned();
+                port.rx_path = value("rx_path").unwrap_or_default().to_owned();
+                port.tx_path = value("tx_path").unwrap_or_default().to_owned();
+            }
+            Some("stats") => {
+                let Some(index) = number("port") else { return };
+                let count = |key| number(key).unwrap_or(0);
+                let drops = pairs.iter().filter_map(|(key, value)| {
+                    Some((key.strip_prefix("drop.")?.to_owned(), value.parse().ok()?))
+                });
+                let stats = PortCounts {
+                    rx_frames: count("rx_frames"),
+                    rx_bytes: count("rx_bytes"),
+                    tx_frames: count("tx_frames"),
+                    tx_bytes: count("tx_bytes"),
+                    drops: drops.collect(),
+                };
+                self.ports.entry(index as usize).or_default().stats = Some(stats);
+            }
+            Some("cpu") => self.isa = value("isa").unwrap_or_default().to_owned(),
+            Some("end") => self.ended_well = value("status") == Some("ok"),
+            _ => {
+                if let Some(ms) = value("boot_ms").and_then(|value| value.parse().ok()) {
+                    self.boot_ms = ms;
+                }
+            }
+        }
+    }
+
+    /// Frames that the image dropped under a name.
+    pub fn dropped(&self) -> u64 {
+        self.ports
+            .values()
+            .filter_map(|port| port.stats.as_ref())
+            .flat_map(|stats| stats.drops.values())
+            .sum()
+    }
+
+    /// The loops of the first port, which are those of all.
+    pub fn paths(&self) -> String {
+        let port = self.ports.values().next().cloned().unwrap_or_default();
+        format!("receive {}, transmit {}", port.rx_path, port.tx_path)
+    }
+}
+
+/// `key=value` and `key="a value"` pairs of a line.
+fn pairs(line: &str) -> Vec<(&str, &str)> {
+    let mut pairs = Vec::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('=') {
+        let key = before.rsplit(' ').next().unwrap_or_default();
+        let (value, left) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => after.split_once(' ').unwrap_or((after, "")),
+        };
+        pairs.push((key, value));
+        rest = left;
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_whole_run() {
+        let mut report = ImageReport::default();
+        for line in [
+            "SeaBIOS (version 1.17.0)",
+            "barewire: port 1 i40e1 mac=68:05:ca:00:00:01 link=up speed=10000 rx_path=\"scalar 32B\" tx_path=\"scalar\"",
+            "barewire: cpu isa=scalar vectors=avx2 tsc_khz=2809903",
+            "barewire: boot_ms=127.171",
+            "barewire ready: 2 ports",
+            "barewire: stats port=1 name=i40e1 rx_frames=10 rx_bytes=600 tx_frames=8 tx_bytes=480 drop.tx-full=2 drop.x=1",
+            "barewire: something new=1",
+            "barewire: end status=ok",
+        ] {
+            report.line(line);
+        }
+        assert!(report.ready && report.ended_well && report.errors.is_empty());
+        assert_eq!((report.boot_ms, report.isa.as_str(), report.dropped()), (127.171, "scalar", 3));
+        let port = &report.ports[&1];
+        assert_eq!(
+            (port.name.as_str(), port.rx_path.as_str(), port.tx_path.as_str()),
+            ("i40e1", "scalar 32B", "scalar")
+        );
+        let stats = port.stats.as_ref().unwrap();
+        assert_eq!((stats.rx_frames, stats.rx_bytes, stats.tx_frames, stats.tx_bytes), (10, 600, 8, 480));
+        assert_eq!(stats.drops["tx-full"], 2);
+    }
+
+    #[test]
+    fn errors_are_kept_and_nonsense_is_passed_over() {
+        let mut report = ImageReport::default();
+        for line in
+            ["barewire: error: no port", "barewire: port x", "barewire: stats", "barewire: =", "barewire: "]
+        {
+            report.line(line);
+        }
+        assert_eq!(report.errors, ["no port"]);
+        assert!(report.ports.is_empty() && !report.ready);
+    }
+}

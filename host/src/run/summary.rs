@@ -1,0 +1,251 @@
+//! The account of a run, for people and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::report::ImageReport;
+use super::{RunOptions, Unfit};
+use crate::qemu::Accel;
+use crate::traffic::Traffic;
+
+/// The account. Keys of the JSON object are never renamed.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// Accelerator.
+    pub accel: &'static str,
+    /// Forwarding mode.
+    pub forward: &'static str,
+    /// Instruction set of the image's loops.
+    pub isa: String,
+    /// Cores.
+    pub cpus: u32,
+    /// How long traffic was sent.
+    pub seconds: f64,
+    /// From the image's entry to ready.
+    pub boot_ms: f64,
+    /// From QEMU's start to the first frame back.
+    pub first_frame_ms: Option<f64>,
+    /// Bytes of the image's file.
+    pub image_bytes: u64,
+    /// Frames put on the wire toward the image.
+    pub offered: u64,
+    /// Frames back on the right port.
+    pub returned: u64,
+    /// Frames that the image dropped under a name.
+    pub dropped: u64,
+    /// Records that no card carries, never offered.
+    pub unfit: u64,
+    /// Offered, and neither returned nor dropped.
+    pub lost: i64,
+    /// Frames back with a byte that they should not have.
+    pub wrong: u64,
+    /// Millions of frames back a second.
+    pub mpps: f64,
+    /// By port.
+    pub ports: Vec<PortSummary>,
+    /// Frames that the image made.
+    pub generated: u64,
+    /// Unfit records by reason.
+    pub unfit_reasons: BTreeMap<&'static str, u64>,
+    /// What else went wrong.
+    pub problems: Vec<String>,
+}
+
+/// A port's account.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PortSummary {
+    /// Its name.
+    pub name: String,
+    /// Frames that it received.
+    pub rx_frames: u64,
+    /// Their bytes, without FCS.
+    pub rx_bytes: u64,
+    /// Frames that it sent.
+    pub tx_frames: u64,
+    /// Their bytes, without FCS.
+    pub tx_bytes: u64,
+    /// Frames that came in here and were dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Loop of its receive queue.
+    pub rx_path: String,
+    /// Loop of its transmit queue.
+    pub tx_path: String,
+}
+
+/// What a summary is made of.
+pub struct Parts<'a> {
+    pub options: &'a RunOptions,
+    pub accel: Accel,
+    pub image_bytes: u64,
+    pub unfit: Unfit,
+    pub image: &'a ImageReport,
+    pub traffic: &'a Traffic,
+    pub started: Instant,
+    pub seconds: f64,
+    pub problems: Vec<String>,
+}
+
+impl Summary {
+    /// The account of a run.
+    pub fn new(parts: Parts<'_>) -> Self {
+        let Parts { options, image, traffic, .. } = parts;
+        let (totals, times) = (traffic.totals(), traffic.times());
+        let active = match (times.started, times.last) {
+            (Some(start), Some(last)) => last.duration_since(start).as_secs_f64(),
+            _ => 0.0,
+        };
+        let back = totals.returned + totals.generated;
+        let mpps = if active > 0.0 { back as f64 / active / 1e6 } else { 0.0 };
+        let dropped = image.dropped();
+        let mut problems = parts.problems;
+        let ports = ports(options, image, &traffic.per_port(), &mut problems);
+        let ms = |instant: Instant| instant.duration_since(parts.started).as_secs_f64() * 1e3;
+        Self {
+            accel: parts.accel.name(),
+            forward: options.forward.name(),
+            isa: image.isa.clone(),
+            cpus: 1,
+            seconds: round(parts.seconds),
+            boot_ms: image.boot_ms,
+            first_frame_ms: times.first.map(ms).map(round),
+            image_bytes: parts.image_bytes,
+            offered: totals.offered,
+            returned: totals.returned,
+            dropped,
+            lost: totals.offered as i64 - totals.returned as i64 - dropped as i64,
+            wrong: totals.wrong,
+            mpps: round(mpps),
+            ports,
+            generated: totals.generated,
+            problems,
+            ..Self::of_nothing(options, parts.unfit)
+        }
+    }
+
+    /// The account of a run that had nothing to offer.
+    pub fn of_nothing(options: &RunOptions, unfit: Unfit) -> Self {
+        let reasons =
+            [("too-short", unfit.too_short), ("too-long", unfit.too_long), ("truncated", unfit.truncated)];
+        Self {
+            accel: "none",
+            forward: options.forward.name(),
+            isa: String::new(),
+            cpus: 1,
+            seconds: 0.0,
+            boot_ms: 0.0,
+            first_frame_ms: None,
+            image_bytes: 0,
+            offered: 0,
+            returned: 0,
+            dropped: 0,
+            unfit: unfit.total(),
+            lost: 0,
+            wrong: 0,
+            mpps: 0.0,
+            ports: Vec::new(),
+            generated: 0,
+            unfit_reasons: reasons.into_iter().filter(|(_, count)| *count > 0).collect(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Nothing was lost, nothing was wrong.
+    pub fn good(&self) -> bool {
+        self.lost == 0 && self.wrong == 0 && self.problems.is_empty()
+    }
+}
+
+/// Each port's account, and what of it does not agree with what the wires saw.
+fn ports(
+    options: &RunOptions,
+    image: &ImageReport,
+    wires: &[(u64, u64)],
+    problems: &mut Vec<String>,
+) -> Vec<PortSummary> {
+    let mut ports = Vec::new();
+    for (index, _) in options.ports.iter().enumerate() {
+        let lines = image.ports.get(&index).cloned().unwrap_or_default();
+        let name = if lines.name.is_empty() { format!("i40e{index}") } else { lines.name };
+        let stats = lines.stats.clone().unwrap_or_default();
+        let missed = stats.drops.get("rx-missed").copied().unwrap_or(0);
+        if let (Some((to_card, from_card)), true) = (wires.get(index), lines.stats.is_some()) {
+            if stats.rx_frames + missed != *to_card {
+                let (rx, to) = (stats.rx_frames + missed, to_card);
+                problems.push(format!("{name} received {rx} frames, and {to} were put on its wire"));
+            }
+            if stats.tx_frames != *from_card {
+                let tx = stats.tx_frames;
+                problems.push(format!("{name} sent {tx} frames, and {from_card} came out of its wire"));
+            }
+        }
+        ports.push(PortSummary {
+            name,
+            rx_frames: stats.rx_frames,
+            rx_bytes: stats.rx_bytes,
+            tx_frames: stats.tx_frames,
+            tx_bytes: stats.tx_bytes,
+            drops: stats.drops,
+            rx_path: lines.rx_path,
+            tx_path: lines.tx_path,
+        });
+    }
+    ports
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<8} {:>12} {:>14} {:>12} {:>14}  drops",
+            "port", "rx frames", "rx bytes", "tx frames", "tx bytes"
+        )?;
+        for port in &self.ports {
+            let drops = port.drops.iter().fold(String::new(), |mut text, (reason, count)| {
+                let _ = write!(text, "{reason} {count} ");
+                text
+            });
+            writeln!(
+                f,
+                "{:<8} {:>12} {:>14} {:>12} {:>14}  {}",
+                port.name,
+                port.rx_frames,
+                port.rx_bytes,
+                port.tx_frames,
+                port.tx_bytes,
+                if drops.is_empty() { "none" } else { drops.trim_end() }
+            )?;
+        }
+        writeln!(f)?;
+        writeln!(
+            f,
+            "offered {}, returned {}, dropped {}, lost {}, wrong {}",
+            self.offered, self.returned, self.dropped, self.lost, self.wrong
+        )?;
+        if self.generated > 0 {
+            writeln!(f, "generated {}", self.generated)?;
+        }
+        if self.unfit > 0 {
+            let reasons: Vec<String> =
+                self.unfit_reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+            writeln!(f, "unfit {} (records that no card carries: {})", self.unfit, reasons.join(", "))?;
+        }
+        let first =
+            self.first_frame_ms.map_or_else(|| "never".into(), |ms| format!("{ms:.0} ms after QEMU's start"));
+        writeln!(
+            f,
+            "{} for {:.1} s with {} on {} core under {}: {:.3} Mpps; first frame back {first}; booted in {:.0} ms",
+            self.forward, self.seconds, self.isa, self.cpus, self.accel, self.mpps, self.boot_ms
+        )?;
+        for problem in &self.problems {
+            writeln!(f, "problem: {problem}")?;
+        }
+        write!(f, "{}", if self.good() { "every frame is accounted for" } else { "FAILED" })
+    }
+}

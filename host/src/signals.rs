@@ -1,0 +1,17 @@
+//! Being asked to stop.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::Failure;
+
+/// Calls `stop` whenever the process is asked to stop, from a thread of its own.
+///
+/// # Errors
+/// The system does not let signals be caught.
+pub fn on_stop(mut stop: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
+    std::thread::spawn(move || signals.forever().for_each(|_| stop()));
+    Ok(())
+}

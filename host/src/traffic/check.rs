@@ -1,0 +1,117 @@
+//! What a forwarding mode must do to a frame.
+
+/// The image's forwarding modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forward {
+    /// Frames come back as they were.
+    Io,
+    /// With the sending port's address as source and its peer's as destination.
+    Mac,
+    /// With their addresses exchanged.
+    MacSwap,
+    /// Nothing comes back.
+    RxOnly,
+    /// The image makes frames of its own.
+    TxOnly,
+}
+
+impl Forward {
+    /// All modes.
+    pub const ALL: [Self; 5] = [Self::Io, Self::Mac, Self::MacSwap, Self::RxOnly, Self::TxOnly];
+
+    /// testpmd's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Mac => "mac",
+            Self::MacSwap => "macswap",
+            Self::RxOnly => "rxonly",
+            Self::TxOnly => "txonly",
+        }
+    }
+
+    /// The mode of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Frames come back.
+    pub const fn returns(self) -> bool {
+        matches!(self, Self::Io | Self::Mac | Self::MacSwap)
+    }
+}
+
+/// Addresses of the machine's ports.
+#[derive(Debug, Clone)]
+pub struct Macs(pub Vec<[u8; 6]>);
+
+impl Macs {
+    /// testpmd's address of whoever is at the other end of a port's cable.
+    pub const fn peer(port: usize) -> [u8; 6] {
+        [0x02, 0, 0, 0, 0, port as u8]
+    }
+
+    fn own(&self, port: usize) -> [u8; 6] {
+        self.0.get(port).copied().unwrap_or_default()
+    }
+}
+
+/// Whether `back`, which port `port` sent, is what `forward` makes of `offered`.
+pub fn is_right(forward: Forward, macs: &Macs, port: usize, offered: &[u8], back: &[u8]) -> bool {
+    if back.len() != offered.len() || back.len() < 12 {
+        return false;
+    }
+    let (addresses, rest) = back.split_at(12);
+    let (destination, source) = addresses.split_at(6);
+    let good = match forward {
+        Forward::Io => addresses == &offered[..12],
+        Forward::MacSwap => destination == &offered[6..12] && source == &offered[..6],
+        Forward::Mac => destination == Macs::peer(port) && source == macs.own(port),
+        Forward::RxOnly | Forward::TxOnly => false,
+    };
+    good && rest == &offered[12..]
+}
+
+/// Whether a frame that port `port` sent is one of `txonly`: testpmd's UDP frame of 64 bytes, 198.18.0.1 to 198.18.0.2.
+pub fn is_generated(macs: &Macs, port: usize, frame: &[u8]) -> bool {
+    const FROM_TYPE_ON: [u8; 30] = [
+        0x08, 0x00, 0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0xee, 0x93, 198, 18, 0, 1, 198, 18, 0, 2, 0, 9, 0, 9,
+        0, 30, 0, 0,
+    ];
+    let addresses = [Macs::peer(port), macs.own(port)].concat();
+    frame.len() == 64
+        && frame[..12] == addresses
+        && frame[12..42] == FROM_TYPE_ON
+        && frame[42..].iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(addresses: [u8; 12], last: u8) -> Vec<u8> {
+        let mut frame = addresses.to_vec();
+        frame.resize(60, 7);
+        frame[59] = last;
+        frame
+    }
+
+    #[test]
+    fn each_mode_has_its_own_right_frame() {
+        let macs = Macs(vec![[9; 6], [8; 6]]);
+        let offered = frame([1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2], 5);
+        let swapped = frame([2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1], 5);
+        let routed = frame([2, 0, 0, 0, 0, 1, 8, 8, 8, 8, 8, 8], 5);
+        for (mode, right) in [(Forward::Io, &offered), (Forward::MacSwap, &swapped), (Forward::Mac, &routed)]
+        {
+            for back in [&offered, &swapped, &routed] {
+                assert_eq!(is_right(mode, &macs, 1, &offered, back), back == right, "{mode:?}");
+            }
+            let mut wrong = right.clone();
+            wrong[59] ^= 1;
+            assert!(!is_right(mode, &macs, 1, &offered, &wrong));
+            assert!(!is_right(mode, &macs, 1, &offered, &right[..59]));
+        }
+        assert!(!is_right(Forward::RxOnly, &macs, 1, &offered, &offered));
+    }
+}

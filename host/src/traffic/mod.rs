@@ -1,0 +1,173 @@
+//! Traffic: frames that are put on the wires of a machine's ports, and the check of what comes back.
+//!
+//! The source is a closed loop: at most so many frames of a direction are under way at a time, so that the machine sets
+//! the pace and nothing is lost for want of room.
+
+mod check;
+mod direction;
+mod frames;
+mod wire;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use check::{Forward, Macs};
+pub use direction::{Direction, Totals};
+pub use frames::{FrameSet, imix, sized};
+pub use wire::TrafficWire;
+
+use crate::capture::CaptureWriter;
+
+/// Frames of a direction that may be under way, unless said otherwise.
+pub const IN_FLIGHT: usize = 256;
+
+/// What one port of the machine is given and asked for.
+pub struct PortPlan {
+    /// Frames for it; none for a port that only sends.
+    pub frames: Option<FrameSet>,
+    /// Where a copy of what it sends goes.
+    pub out: Option<CaptureWriter>,
+}
+
+/// Everything about the run's traffic; the wires of all ports share it.
+pub struct Traffic {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    forward: Forward,
+    macs: Macs,
+    /// By the port that receives.
+    directions: Vec<Direction>,
+    out: Vec<Option<CaptureWriter>>,
+    in_flight: usize,
+    running: bool,
+    times: Times,
+}
+
+/// When what happened.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Times {
+    /// The source began.
+    pub started: Option<Instant>,
+    /// The first frame came back.
+    pub first: Option<Instant>,
+    /// The last frame came back, or was generated.
+    pub last: Option<Instant>,
+}
+
+impl Traffic {
+    /// Traffic for these ports, not started. Frames that port `p` receives come back at the port of
+    /// [`tx_port`].
+    pub fn new(
+        forward: Forward,
+        macs: Macs,
+        ports: Vec<PortPlan>,
+        in_flight: usize,
+        repeat: bool,
+    ) -> Arc<Self> {
+        let (mut directions, mut out) = (Vec::new(), Vec::new());
+        for port in ports {
+            directions.push(Direction::new(port.frames, repeat));
+            out.push(port.out);
+        }
+        let state =
+            State { forward, macs, directions, out, in_flight, running: false, times: Times::default() };
+        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the source begin. The server has to be woken afterwards.
+    pub fn start(&self) {
+        let mut state = self.state();
+        state.running = true;
+        state.times.started = Some(Instant::now());
+    }
+
+    /// Ends the source; what is under way may still come back.
+    pub fn stop(&self) {
+        self.state().running = false;
+    }
+
+    /// Waits until every frame there is has been sent and has come back, at most until `until`. Says whether it
+    /// has.
+    pub fn wait_finished(&self, until: Instant) -> bool {
+        self.wait(until, |state| state.directions.iter().all(|direction| direction.finished()))
+    }
+
+    /// Waits until nothing is under way any more, or nothing has come back for `quiet`. Says whether nothing is.
+    pub fn drain(&self, quiet: Duration) -> bool {
+        let under_way =
+            |state: &State| state.directions.iter().map(|direction| direction.under_way()).sum::<usize>();
+        let mut before = under_way(&self.state());
+        while before > 0 {
+            if self.wait(Instant::now() + quiet, |state| under_way(state) == 0) {
+                return true;
+            }
+            let now = under_way(&self.state());
+            if now == before {
+                return false;
+            }
+            before = now;
+        }
+        true
+    }
+
+    fn wait(&self, until: Instant, done: impl Fn(&State) -> bool) -> bool {
+        let mut state = self.state();
+        loop {
+            if done(&state) {
+                return true;
+            }
+            let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+            else {
+                return false;
+            };
+            state = match self.changed.wait_timeout(state, left) {
+                Ok((state, _)) => state,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    /// Counts of all directions.
+    pub fn totals(&self) -> Totals {
+        self.state().directions.iter().fold(Totals::default(), |sum, direction| sum.plus(&direction.totals()))
+    }
+
+    /// Frames given to each port, and frames that each port sent.
+    pub fn per_port(&self) -> Vec<(u64, u64)> {
+        let state = self.state();
+        state
+            .directions
+            .iter()
+            .map(|direction| (direction.totals().offered, direction.sent_by_port))
+            .collect()
+    }
+
+    /// When what happened.
+    pub fn times(&self) -> Times {
+        self.state().times
+    }
+
+    /// Ends the captures; says whether all of them are whole.
+    pub fn finish_captures(&self) -> bool {
+        let mut state = self.state();
+        // Every one is ended, whether or not one before it failed.
+        let broken = state.out.iter_mut().filter_map(Option::take).map(CaptureWriter::finish);
+        broken.filter(|whole| !whole).count() == 0
+    }
+}
+
+/// Which of `ports` ports sends what `port` received: neighbours in pairs, a last one without partner to itself.
+pub fn tx_port(port: usize, ports: usize) -> usize {
+    if port ^ 1 < ports { port ^ 1 } else { port }
+}
+
+/// Frames that are under way, by their index in the set, oldest first.
+type UnderWay = VecDeque<u32>;

@@ -1,0 +1,70 @@
+//! A port's wire: where the model and the traffic meet.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use model::Wire;
+
+use super::check::{self, Forward};
+use super::{FrameSet, Traffic, tx_port};
+
+/// The wire of one port.
+pub struct TrafficWire {
+    traffic: Arc<Traffic>,
+    port: usize,
+    frames: Option<FrameSet>,
+}
+
+impl TrafficWire {
+    /// The wire of port `port`.
+    pub fn new(traffic: &Arc<Traffic>, port: usize) -> Self {
+        let frames = traffic.state().directions.get(port).and_then(|direction| direction.frames().cloned());
+        Self { traffic: traffic.clone(), port, frames }
+    }
+}
+
+impl Wire for TrafficWire {
+    fn transmit(&mut self, frame: &[u8]) {
+        let mut guard = self.traffic.state();
+        let state = &mut *guard;
+        let ports = state.directions.len();
+        if let Some(direction) = state.directions.get_mut(self.port) {
+            direction.sent_by_port += 1;
+        }
+        if let Some(Some(out)) = state.out.get_mut(self.port) {
+            out.frame(frame);
+        }
+        // Pairs go both ways, so the port that received is the partner of the one that sends.
+        let Some(direction) = state.directions.get_mut(tx_port(self.port, ports)) else { return };
+        let (forward, macs) = (state.forward, &state.macs);
+        if forward == Forward::TxOnly {
+            direction.generated(frame.len(), check::is_generated(macs, self.port, frame));
+        } else {
+            direction.back(frame.len(), |sent| check::is_right(forward, macs, self.port, sent, frame));
+        }
+        let drained = direction.under_way() == 0;
+        let now = Instant::now();
+        state.times.first.get_or_insert(now);
+        state.times.last = Some(now);
+        drop(guard);
+        if drained {
+            self.traffic.changed.notify_all();
+        }
+    }
+
+    fn receive(&mut self) -> Option<&[u8]> {
+        let mut state = self.traffic.state();
+        if !state.running {
+            return None;
+        }
+        let (in_flight, returns) = (state.in_flight, state.forward.returns());
+        let direction = state.directions.get_mut(self.port)?;
+        let index = direction.send(in_flight, returns)?;
+        let finished = direction.finished();
+        drop(state);
+        if finished {
+            self.traffic.changed.notify_all();
+        }
+        self.frames.as_ref()?.get(index)
+    }
+}
