@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::wire::{EchoWire, PeerWire, SinkWire};
 use model::{PortConfig, Server, Wire, Xl710};
 
-use crate::capture::{self, CaptureWriter};
-use crate::traffic::{Forward, FrameSet, Macs, PortPlan, Traffic, TrafficWire};
+use crate::capture;
+use crate::traffic::{Forward, FrameSet, Macs, Traffic, TrafficWire};
 use crate::{Failure, signals};
 
 /// What a port is plugged into.
@@ -82,8 +82,8 @@ pub fn serve(ports: &[ServedPort], device: u16) -> Result<(), Failure> {
 /// Frames of `from` are sent once, and nothing is expected of what comes back.
 fn replay(from: &std::path::Path, to: &std::path::Path) -> Result<Arc<Traffic>, Failure> {
     let frames = FrameSet::new(capture::read(from)?.frames);
-    let plan = PortPlan { frames: Some(frames), out: Some(CaptureWriter::create(to)?) };
-    let traffic = Traffic::new(Forward::RxOnly, Macs(Vec::new()), vec![plan], usize::MAX, false);
+    let traffic = Traffic::new(Forward::RxOnly, Macs(Vec::new()), vec![Some(frames)], usize::MAX, false);
+    traffic.record(&[Some(to.to_owned())])?;
     traffic.start();
     Ok(traffic)
 }

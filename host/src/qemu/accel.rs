@@ -27,26 +27,31 @@ impl Accel {
 }
 
 /// A guest that runs vector instructions ends within milliseconds; one that can't never ends.
-const PROBE_LIMIT: Duration = Duration::from_secs(3);
+const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The accelerator to use: `wanted`, or KVM where it can run the image and TCG elsewhere.
 ///
 /// That /dev/kvm opens says little: a nested hypervisor may stop a guest at its first vector instruction. So the image
-/// is run once with its vector test.
+/// is run once with its vector test. `stopped` cuts the test short.
 ///
 /// # Errors
 /// KVM was asked for and can't run the image.
-pub fn choose(qemu: &Qemu, image: &Path, wanted: Option<Accel>) -> Result<Accel, Failure> {
+pub fn choose(
+    qemu: &Qemu,
+    image: &Path,
+    wanted: Option<Accel>,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Accel, Failure> {
     match wanted {
         Some(Accel::Tcg) => Ok(Accel::Tcg),
-        Some(Accel::Kvm) => probe(qemu, image)
+        Some(Accel::Kvm) => probe(qemu, image, stopped)
             .map(|()| Accel::Kvm)
             .map_err(|why| Failure::usage(format!("--accel kvm: KVM can't run the image here: {why}"))),
-        None => Ok(if probe(qemu, image).is_ok() { Accel::Kvm } else { Accel::Tcg }),
+        None => Ok(if probe(qemu, image, stopped).is_ok() { Accel::Kvm } else { Accel::Tcg }),
     }
 }
 
-fn probe(qemu: &Qemu, image: &Path) -> Result<(), String> {
+fn probe(qemu: &Qemu, image: &Path, stopped: &dyn Fn() -> bool) -> Result<(), String> {
     std::fs::File::options()
         .read(true)
         .write(true)
@@ -62,7 +67,9 @@ fn probe(qemu: &Qemu, image: &Path) -> Result<(), String> {
         match child.try_wait() {
             Ok(Some(status)) if status.code() == Some(DEBUG_EXIT_SUCCESS) => return Ok(()),
             Ok(Some(status)) => return Err(format!("its vector test ended with {status}")),
-            Ok(None) if start.elapsed() < PROBE_LIMIT => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) if start.elapsed() < PROBE_LIMIT && !stopped() => {
+                std::thread::sleep(Duration::from_millis(5))
+            }
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();

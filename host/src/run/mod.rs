@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use model::{Handle, PortConfig, Server, Xl710};
 
-use crate::capture::{self, Capture, CaptureWriter, Unfit};
+use crate::capture::{self, Capture, Unfit};
 use crate::qemu::{self, Machine, Qemu};
-use crate::traffic::{self, FrameSet, Macs, PortPlan, Traffic, TrafficWire};
+use crate::traffic::{self, FrameSet, Macs, Traffic, TrafficWire};
 use crate::{Failure, image, signals};
 
 pub use options::{PortOptions, RunOptions};
@@ -78,8 +78,9 @@ pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
         .map_err(|error| Failure::usage(format!("{}: {error}", image.display())))?
         .len();
     progress.step("choosing the accelerator");
-    let accel = qemu::choose(&qemu, &image, options.accel)?;
-    if stopped.load(Ordering::Acquire) {
+    let is_stopped = || stopped.load(Ordering::Acquire);
+    let accel = qemu::choose(&qemu, &image, options.accel, &is_stopped)?;
+    if is_stopped() {
         return Err(Failure::run("stopped before anything was started"));
     }
     let unfit = plan.unfit;
@@ -90,7 +91,8 @@ pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
 
 /// What each port is given, read and checked before anything is started.
 struct Plan {
-    ports: Vec<PortPlan>,
+    /// Frames for each port; none for a port that only sends.
+    ports: Vec<Option<FrameSet>>,
     unfit: Unfit,
     from_capture: bool,
 }
@@ -117,14 +119,13 @@ impl Plan {
                     None => traffic::imix(index),
                 }),
             };
-            let out = port.out.as_deref().map(CaptureWriter::create).transpose()?;
-            ports.push(PortPlan { frames, out });
+            ports.push(frames);
         }
         Ok(Self { ports, unfit, from_capture: any_capture && !generates })
     }
 
     fn nothing_to_offer(&self) -> bool {
-        self.from_capture && self.ports.iter().all(|port| port.frames.as_ref().is_none_or(FrameSet::is_empty))
+        self.from_capture && self.ports.iter().all(|frames| frames.as_ref().is_none_or(FrameSet::is_empty))
     }
 }
 
@@ -178,7 +179,11 @@ impl Rig {
         });
         let machine = Machine::new(accel, image, options.image_options(), sockets);
         let started = Instant::now();
-        let process = Process::start(machine.command(qemu), events).inspect_err(|_| handle.stop())?;
+        let outs: Vec<Option<PathBuf>> = options.ports.iter().map(|port| port.out.clone()).collect();
+        let process = traffic
+            .record(&outs)
+            .and_then(|()| Process::start(machine.command(qemu), events))
+            .inspect_err(|_| handle.stop())?;
         Ok(Self {
             traffic,
             server: handle,

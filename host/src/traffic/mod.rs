@@ -9,6 +9,8 @@ mod frames;
 mod wire;
 
 use std::collections::VecDeque;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,18 +19,11 @@ pub use direction::{Direction, Totals};
 pub use frames::{FrameSet, imix, sized};
 pub use wire::TrafficWire;
 
+use crate::Failure;
 use crate::capture::CaptureWriter;
 
 /// Frames of a direction that may be under way, unless said otherwise.
 pub const IN_FLIGHT: usize = 256;
-
-/// What one port of the machine is given and asked for.
-pub struct PortPlan {
-    /// Frames for it; none for a port that only sends.
-    pub frames: Option<FrameSet>,
-    /// Where a copy of what it sends goes.
-    pub out: Option<CaptureWriter>,
-}
 
 /// Everything about the run's traffic; the wires of all ports share it.
 pub struct Traffic {
@@ -59,20 +54,17 @@ pub struct Times {
 }
 
 impl Traffic {
-    /// Traffic for these ports, not started. Frames that port `p` receives come back at the port of
+    /// Traffic for these ports, each with its frames or none, not started. Frames that port `p` receives come back at the port of
     /// [`tx_port`].
     pub fn new(
         forward: Forward,
         macs: Macs,
-        ports: Vec<PortPlan>,
+        ports: Vec<Option<FrameSet>>,
         in_flight: usize,
         repeat: bool,
     ) -> Arc<Self> {
-        let (mut directions, mut out) = (Vec::new(), Vec::new());
-        for port in ports {
-            directions.push(Direction::new(port.frames, repeat));
-            out.push(port.out);
-        }
+        let out = ports.iter().map(|_| None).collect();
+        let directions = ports.into_iter().map(|frames| Direction::new(frames, repeat)).collect();
         let state =
             State { forward, macs, directions, out, in_flight, running: false, times: Times::default() };
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
@@ -80,6 +72,26 @@ impl Traffic {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a capture of what each port sends, where there is a path for one. All of them, or none.
+    ///
+    /// # Errors
+    /// The file that can't be written.
+    pub fn record(&self, paths: &[Option<PathBuf>]) -> Result<(), Failure> {
+        let mut made = Vec::new();
+        for path in paths {
+            match path.as_deref().map(CaptureWriter::create).transpose() {
+                Ok(writer) => made.push(writer),
+                Err(failure) => {
+                    let begun = paths.iter().zip(&made).filter(|(_, writer)| writer.is_some());
+                    begun.filter_map(|(path, _)| path.as_ref()).for_each(|path| drop(fs::remove_file(path)));
+                    return Err(failure);
+                }
+            }
+        }
+        self.state().out = made;
+        Ok(())
     }
 
     /// Lets the source begin. The server has to be woken afterwards.
@@ -94,10 +106,13 @@ impl Traffic {
         self.state().running = false;
     }
 
-    /// Waits until every frame there is has been sent and has come back, at most until `until`. Says whether it
-    /// has.
+    /// Waits until every frame there is has been sent and has come back, at most until `until`. Says whether it has;
+    /// where there are no frames to send, it never has.
     pub fn wait_finished(&self, until: Instant) -> bool {
-        self.wait(until, |state| state.directions.iter().all(|direction| direction.finished()))
+        self.wait(until, |state| {
+            let sends = state.directions.iter().any(|direction| direction.frames().is_some());
+            sends && state.directions.iter().all(|direction| direction.finished())
+        })
     }
 
     /// Waits until nothing is under way any more, or nothing has come back for `quiet`. Says whether nothing is.
