@@ -1,6 +1,10 @@
-//! The other side for integration tests: a driver against the software XL710 in one process.
+//! The other side for integration tests: a driver against the software XL710 in one process, machines in QEMU.
 
+pub mod captures;
 pub mod frames;
+pub mod guest;
+pub mod linux;
+pub mod machine;
 pub mod port;
 
 pub use port::{TestPort, TestWire};

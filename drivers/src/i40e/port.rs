@@ -230,9 +230,8 @@ impl<M: Machine> I40e<M> {
     /// card's head: once the queue is off its register says nothing.
     fn drain(&self, queue: usize, next: usize) -> usize {
         let clock = self.machine.clock();
-        let done = clock.poll(DRAIN_LIMIT, Duration::from_micros(50), || {
-            (self.tx_head(queue) == next).then_some(next)
-        });
+        let done = clock
+            .poll(DRAIN_LIMIT, Duration::from_micros(50), || (self.tx_head(queue) == next).then_some(next));
         done.unwrap_or_else(|_| self.tx_head(queue))
     }
 }

@@ -1,7 +1,6 @@
 //! The command line of a machine that runs the image.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Accel, Qemu};
@@ -24,6 +23,12 @@ pub struct Machine {
     pub options: String,
     /// A socket for each XL710.
     pub cards: Vec<PathBuf>,
+    /// Cards sit behind root ports, as in a real machine, rather than on the root bus.
+    pub root_ports: bool,
+    /// The machine's type.
+    pub kind: String,
+    /// It has a serial port, on QEMU's standard input and output.
+    pub console: bool,
     /// MiB of memory.
     pub memory: u32,
     /// The CPU model.
@@ -35,24 +40,43 @@ pub struct Machine {
 impl Machine {
     /// A machine with 512 MiB and all that its accelerator can do.
     pub fn new(accel: Accel, image: PathBuf, options: String, cards: Vec<PathBuf>) -> Self {
-        Self { accel, image, options, cards, memory: 512, cpu: "max".into(), extra: Vec::new() }
+        Self {
+            accel,
+            image,
+            options,
+            cards,
+            root_ports: true,
+            kind: "q35".into(),
+            console: true,
+            memory: 512,
+            cpu: "max".into(),
+            extra: Vec::new(),
+        }
     }
 
-    /// The command that runs it, its serial port on standard input and output.
+    /// The command that runs it.
     pub fn command(&self, qemu: &Qemu) -> Command {
         let mut command = qemu.command();
         let memory = self.memory;
         command.args(["-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot"]);
         command.args(["-accel", self.accel.name(), "-cpu", &self.cpu]);
-        command.args(["-M", "q35,memory-backend=mem", "-m", &format!("{memory}M")]);
+        command.args(["-M", &format!("{},memory-backend=mem", self.kind), "-m", &format!("{memory}M")]);
         // The card reaches the machine's memory through the file behind it.
         command.args(["-object", &format!("memory-backend-memfd,id=mem,size={memory}M,share=on")]);
-        command.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+        if self.console {
+            command.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+        }
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
         command.arg("-kernel").arg(&self.image);
         command.args(["-append", &format!("{DEBUG_EXIT_OPTION} {}", self.options)]);
-        for card in &self.cards {
-            command.arg("-device").arg(vfio_user(card.as_os_str().to_owned()));
+        for (index, card) in self.cards.iter().enumerate() {
+            let slot = format!("slot{index}");
+            let bus = self.root_ports.then_some(slot.as_str());
+            if self.root_ports {
+                let port = format!("pcie-root-port,id={slot},chassis={},x-speed=8,x-width=8", index + 1);
+                command.args(["-device", &port]);
+            }
+            command.arg("-device").arg(vfio_user(card, bus));
         }
         command.args(&self.extra);
         command
@@ -60,12 +84,15 @@ impl Machine {
 }
 
 /// The device in JSON, since its socket has parts of its own.
-fn vfio_user(path: OsString) -> String {
-    serde_json::json!({
+fn vfio_user(socket: &Path, bus: Option<&str>) -> String {
+    let mut device = serde_json::json!({
         "driver": "vfio-user-pci",
         "rombar": 0,
         "x-msg-timeout": 60000,
-        "socket": { "type": "unix", "path": path.to_string_lossy() },
-    })
-    .to_string()
+        "socket": { "type": "unix", "path": socket.to_string_lossy() },
+    });
+    if let (Some(device), Some(bus)) = (device.as_object_mut(), bus) {
+        device.insert("bus".into(), bus.into());
+    }
+    device.to_string()
 }

@@ -7,6 +7,7 @@ mod report;
 mod summary;
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -66,6 +67,8 @@ pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
         progress.say("nothing to offer: no record of the capture is one that a card carries");
         return Ok(Summary::of_nothing(options, plan.unfit));
     }
+    let unfit = plan.unfit;
+    let cards = Cards::bind(options, plan)?;
     let qemu = Qemu::obtain(&mut |step| progress.step(step))?;
     let image = match &options.image {
         Some(image) => image.clone(),
@@ -83,8 +86,8 @@ pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
     if is_stopped() {
         return Err(Failure::run("stopped before anything was started"));
     }
-    let unfit = plan.unfit;
-    let mut rig = Rig::start(options, plan, &qemu, accel, image, &events)?;
+    let machine = Machine::new(accel, image, options.image_options(), cards.sockets.clone());
+    let mut rig = Rig::start(options, cards, machine.command(&qemu), &events)?;
     let ended = rig.carry_out(options, &inbox, &mut progress);
     rig.sum_up(options, ended, accel, image_bytes, unfit)
 }
@@ -129,6 +132,35 @@ impl Plan {
     }
 }
 
+/// The software cards with their sockets, not served yet.
+struct Cards {
+    traffic: Arc<Traffic>,
+    server: Server,
+    sockets: Vec<PathBuf>,
+    folder: tempfile::TempDir,
+}
+
+impl Cards {
+    fn bind(options: &RunOptions, plan: Plan) -> Result<Self, Failure> {
+        let macs: Vec<[u8; 6]> =
+            (0..options.ports.len()).map(|port| [0x68, 0x05, 0xca, 0, 0, port as u8]).collect();
+        let repeat = !plan.from_capture || options.repeat;
+        let traffic =
+            Traffic::new(options.forward, Macs(macs.clone()), plan.ports, options.in_flight, repeat);
+        let folder = tempfile::Builder::new().prefix("barewire-").tempdir();
+        let folder = folder.map_err(|error| Failure::usage(format!("folder for sockets: {error}")))?;
+        let mut cards = Vec::new();
+        for (index, (port, mac)) in options.ports.iter().zip(macs).enumerate() {
+            let socket = port.socket.clone().unwrap_or_else(|| folder.path().join(format!("i40e{index}")));
+            let config = PortConfig { device_id: port.device, mac, name: format!("i40e{index}") };
+            cards.push((socket, Xl710::new(config, Box::new(TrafficWire::new(&traffic, index)))));
+        }
+        let sockets = cards.iter().map(|(socket, _)| socket.clone()).collect();
+        let server = Server::bind(cards).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Self { traffic, server, sockets, folder })
+    }
+}
+
 /// Everything that runs.
 struct Rig {
     traffic: Arc<Traffic>,
@@ -150,40 +182,21 @@ struct Ended {
 impl Rig {
     fn start(
         options: &RunOptions,
-        plan: Plan,
-        qemu: &Qemu,
-        accel: qemu::Accel,
-        image: PathBuf,
+        cards: Cards,
+        command: Command,
         events: &Sender<Event>,
     ) -> Result<Self, Failure> {
-        let macs: Vec<[u8; 6]> =
-            (0..options.ports.len()).map(|port| [0x68, 0x05, 0xca, 0, 0, port as u8]).collect();
-        let repeat = !plan.from_capture || options.repeat;
-        let traffic =
-            Traffic::new(options.forward, Macs(macs.clone()), plan.ports, options.in_flight, repeat);
-        let folder = tempfile::Builder::new().prefix("barewire-").tempdir();
-        let folder = folder.map_err(|error| Failure::usage(format!("folder for sockets: {error}")))?;
-        let mut cards = Vec::new();
-        for (index, (port, mac)) in options.ports.iter().zip(macs).enumerate() {
-            let socket = port.socket.clone().unwrap_or_else(|| folder.path().join(format!("i40e{index}")));
-            let config = PortConfig { device_id: port.device, mac, name: format!("i40e{index}") };
-            cards.push((socket, Xl710::new(config, Box::new(TrafficWire::new(&traffic, index)))));
-        }
-        let sockets = cards.iter().map(|(socket, _)| socket.clone()).collect();
-        let server = Server::bind(cards).map_err(|error| Failure::usage(error.to_string()))?;
+        let Cards { traffic, server, folder, .. } = cards;
+        let outs: Vec<Option<PathBuf>> = options.ports.iter().map(|port| port.out.clone()).collect();
+        traffic.record(&outs)?;
         let handle = server.handle();
         let server_events = events.clone();
         let thread = std::thread::spawn(move || {
             let error = server.run().err().map(|error| error.to_string());
             let _ = server_events.send(Event::ServerEnded(error));
         });
-        let machine = Machine::new(accel, image, options.image_options(), sockets);
         let started = Instant::now();
-        let outs: Vec<Option<PathBuf>> = options.ports.iter().map(|port| port.out.clone()).collect();
-        let process = traffic
-            .record(&outs)
-            .and_then(|()| Process::start(machine.command(qemu), events))
-            .inspect_err(|_| handle.stop())?;
+        let process = Process::start(command, events).inspect_err(|_| handle.stop())?;
         Ok(Self {
             traffic,
             server: handle,

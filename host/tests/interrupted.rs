@@ -1,0 +1,165 @@
+//! Runs that do not end by themselves: somebody stops them, or a part of them dies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use barewire::image::{self, Profile};
+use barewire::qemu::Qemu;
+use libtest_mimic::{Arguments, Failed, Trial};
+use rustix::process::{Pid, Signal, kill_process};
+
+type Case = (&'static str, fn(&Path) -> Result<(), Failed>);
+
+const CASES: [Case; 4] = [
+    ("ctrl_c_ends_in_order_and_sums_up", ctrl_c),
+    ("qemu_dies_in_the_middle", qemu_dies),
+    ("the_command_dies_and_takes_qemu_with_it", command_dies),
+    ("a_card_is_served_alone_until_it_is_stopped", served_alone),
+];
+
+fn main() -> ExitCode {
+    let mut args = Arguments::from_args();
+    args.test_threads.get_or_insert(1);
+    if args.list {
+        let trials = CASES.iter().map(|(name, _)| Trial::test(*name, || Ok(()))).collect();
+        return libtest_mimic::run(&args, trials).exit_code();
+    }
+    let missing = Qemu::obtain(&mut |step| eprintln!("{step}")).err();
+    if let Some(missing) = &missing {
+        println!("skipped: {missing}");
+    }
+    let image = match image::build(Profile::Release) {
+        Ok(image) => image,
+        Err(failure) => panic!("{failure}"),
+    };
+    let trials = CASES.iter().map(|(name, run)| {
+        let (image, run) = (image.clone(), *run);
+        Trial::test(*name, move || run(&image)).with_ignored_flag(missing.is_some())
+    });
+    libtest_mimic::run(&args, trials.collect()).exit_code()
+}
+
+/// A bound for what should take a fraction of a second.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A run of a minute, with a folder of its own for its sockets.
+struct Run {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Run {
+    fn start(image: &Path) -> Result<Self, Failed> {
+        let folder = tempfile::tempdir()?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+        command
+            .args(["--accel", "tcg", "--seconds", "60", "--image"])
+            .arg(image)
+            .env("TMPDIR", folder.path());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        Ok(Self { child, folder })
+    }
+
+    /// The process id of its QEMU, once it forwards.
+    fn wait_forwarding(&mut self) -> Result<i32, Failed> {
+        let stderr = self.child.stderr.as_mut().ok_or("no standard error")?;
+        // The second line of figures: frames have come back.
+        let mut said = String::new();
+        let mut byte = [0];
+        while !said.contains("offered") {
+            if std::io::Read::read(stderr, &mut byte)? == 0 {
+                return Err(format!("it ended early: {said}").into());
+            }
+            said.push(char::from(byte[0]));
+        }
+        self.qemu().first().copied().ok_or_else(|| "no QEMU runs".into())
+    }
+
+    /// Processes that have the run's folder on their command line.
+    fn qemu(&self) -> Vec<i32> {
+        let folder = self.folder.path().to_string_lossy().into_owned();
+        let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+        entries
+            .filter_map(|entry| {
+                let pid = entry.file_name().to_str()?.parse().ok()?;
+                let line = fs::read(entry.path().join("cmdline")).ok()?;
+                String::from_utf8_lossy(&line).contains(&folder).then_some(pid)
+            })
+            .collect()
+    }
+
+    fn signal(pid: i32, signal: Signal) -> Result<(), Failed> {
+        Ok(kill_process(Pid::from_raw(pid).ok_or("no process")?, signal)?)
+    }
+
+    /// Waits for its end and checks that nothing of it is left.
+    fn end(self) -> Result<Output, Failed> {
+        let Self { child, folder } = self;
+        let output = child.wait_with_output()?;
+        let left: Vec<PathBuf> =
+            fs::read_dir(folder.path())?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        ensure(left.is_empty(), || format!("left behind: {left:?}"))?;
+        Ok(output)
+    }
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
+    if holds { Ok(()) } else { Err(what().into()) }
+}
+
+fn ctrl_c(image: &Path) -> Result<(), Failed> {
+    let mut run = Run::start(image)?;
+    let qemu = run.wait_forwarding()?;
+    Run::signal(run.child.id() as i32, Signal::INT)?;
+    let output = run.end()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure(output.status.code() == Some(0), || format!("{:?}: {text}", output.status))?;
+    ensure(text.contains("lost 0, wrong 0") && text.contains("every frame is accounted for"), || {
+        text.clone()
+    })?;
+    ensure(!Path::new(&format!("/proc/{qemu}")).exists(), || "QEMU still runs".into())
+}
+
+fn qemu_dies(image: &Path) -> Result<(), Failed> {
+    let mut run = Run::start(image)?;
+    let qemu = run.wait_forwarding()?;
+    Run::signal(qemu, Signal::KILL)?;
+    let output = run.end()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure(output.status.code() == Some(1), || format!("{:?}: {text}", output.status))?;
+    for part in ["offered", "problem:", "| barewire ready: 2 ports", "FAILED"] {
+        ensure(text.contains(part), || format!("no {part:?} in {text}"))?;
+    }
+    Ok(())
+}
+
+fn command_dies(image: &Path) -> Result<(), Failed> {
+    let mut run = Run::start(image)?;
+    let qemu = run.wait_forwarding()?;
+    run.child.kill()?;
+    run.child.wait()?;
+    let gone = || !Path::new(&format!("/proc/{qemu}")).exists();
+    let until = Instant::now() + LIMIT;
+    while !gone() && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    ensure(gone(), || "QEMU outlives the command".into())
+}
+
+fn served_alone(_image: &Path) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let socket = folder.path().join("card");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+    command.args(["model", "--device", "1583", "--port", &format!("socket={},wire=echo", socket.display())]);
+    let mut child = command.stderr(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    let stderr = child.stderr.take().ok_or("no standard error")?;
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stderr), &mut line)?;
+    ensure(line.contains("serving 1583"), || line.clone())?;
+    ensure(std::os::unix::net::UnixStream::connect(&socket).is_ok(), || "nobody listens".into())?;
+    Run::signal(child.id() as i32, Signal::TERM)?;
+    ensure(child.wait()?.code() == Some(0), || "it does not end well".into())?;
+    ensure(!socket.exists(), || "its socket is left behind".into())
+}
