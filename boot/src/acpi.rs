@@ -80,8 +80,11 @@ fn parse_mcfg(memory: &impl Physical, at: u64) -> Option<Ecam> {
     (0..count).find_map(|i| {
         let entry = at + FIRST + i * ENTRY;
         let base = memory.u64(entry)?;
-        let [segment, _, first_bus, last_bus] = memory.u32(entry + 8)?.to_le_bytes();
-        let good = segment == 0 && base != 0 && base.is_multiple_of(1 << 20) && first_bus <= last_bus;
+        let [segment_low, segment_high, first_bus, last_bus] = memory.u32(entry + 8)?.to_le_bytes();
+        let good = (segment_low, segment_high) == (0, 0)
+            && base != 0
+            && base.is_multiple_of(1 << 20)
+            && first_bus <= last_bus;
         good.then_some(Ecam { base, first_bus, last_bus })
     })
 }

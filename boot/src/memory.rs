@@ -36,7 +36,7 @@ pub type Ranges = Vec<Range, MAX_RANGES>;
 pub fn usable(ram: &[Range], taken: &[Range]) -> Ranges {
     let mut usable = Ranges::new();
     for range in ram {
-        let start = range.start.max(LOW_MEMORY).next_multiple_of(PAGE);
+        let Some(start) = range.start.max(LOW_MEMORY).checked_next_multiple_of(PAGE) else { continue };
         let end = range.end / PAGE * PAGE;
         let _ = usable.push(Range { start, end });
     }
@@ -122,6 +122,7 @@ mod tests {
             range(0x40_0000, 0x70_0000),
             range(0x40_0000, 0x50_0000),
             range(0x90_0000, 0x80_0000),
+            range(u64::MAX - 10, u64::MAX),
         ];
         assert_eq!(usable(&ram, &[])[..], [range(0x40_0000, 0x80_0000)]);
     }

@@ -94,7 +94,7 @@ fn read_memory_map(memory: &impl Physical, at: u64, info: &mut BootInfo) -> Opti
         return None;
     }
     for i in 0..u64::from(entries.min(4 * MAX_RANGES as u32)) {
-        let entry = map.checked_add(i * ENTRY)?;
+        let entry = map.checked_add(i * ENTRY).filter(|entry| *entry < u64::MAX - ENTRY)?;
         let (start, size, kind) = (memory.u64(entry)?, memory.u64(entry + 8)?, memory.u32(entry + 16)?);
         if kind == RAM {
             let end = start.saturating_add(size);
@@ -109,7 +109,9 @@ fn read_modules(memory: &impl Physical, at: u64, info: &mut BootInfo) {
     const ENTRY: u64 = 32;
     let (Some(count), Some(list)) = (memory.u32(at + 12), memory.u64(at + 16)) else { return };
     for i in 0..u64::from(count.min(MAX_MODULES as u32)) {
-        let Some(entry) = list.checked_add(i * ENTRY) else { return };
+        let Some(entry) = list.checked_add(i * ENTRY).filter(|entry| *entry < u64::MAX - ENTRY) else {
+            return;
+        };
         let (Some(start), Some(size)) = (memory.u64(entry), memory.u64(entry + 8)) else { return };
         let _ = info.modules.push(Range { start, end: start.saturating_add(size) });
     }

@@ -1,9 +1,9 @@
 //! Building the image: a cargo invocation of its own, with flags that a program without an operating system needs.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::Failure;
+use crate::{Failure, child};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// No red zone: an exception may come at any moment. Fixed addresses: nobody relocates the image. Frame pointers: for
@@ -28,6 +28,16 @@ impl Profile {
     }
 }
 
+/// Bytes of an image that was built before.
+///
+/// # Errors
+/// It can't be read, or is no ELF file.
+pub fn check(image: &Path) -> Result<u64, Failure> {
+    let told = |what: &dyn std::fmt::Display| Failure::usage(format!("{}: {what}", image.display()));
+    let bytes = std::fs::read(image).map_err(|error| told(&error))?;
+    if bytes.starts_with(b"\x7fELF") { Ok(bytes.len() as u64) } else { Err(told(&"is no ELF file")) }
+}
+
 /// Builds the image, or finds that it is up to date; returns its file.
 ///
 /// # Errors
@@ -44,16 +54,15 @@ pub fn build(profile: Profile) -> Result<PathBuf, Failure> {
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
     let folder = folder.join("image");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    command
         .current_dir(workspace)
         .args(["build", "--quiet", "--profile", profile.name(), "-p", "barewire-boot", "--features", "image"])
         .args(["--target", TARGET, "--target-dir"])
         .arg(&folder)
         .env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\x1f"))
-        .env_remove("RUSTFLAGS")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| Failure::usage(format!("cargo: {error}")))?;
+        .env_remove("RUSTFLAGS");
+    let output = child::output(&mut command).map_err(|error| Failure::usage(format!("cargo: {error}")))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let lines: Vec<&str> = text.lines().collect();

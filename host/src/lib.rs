@@ -1,6 +1,7 @@
 //! What runs on the host beside the image: the `barewire` command as a library.
 
 pub mod capture;
+mod child;
 pub mod cli;
 pub mod error;
 pub mod image;

@@ -6,9 +6,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest, Sha256};
+
+use crate::child;
 
 /// What to copy.
 pub struct Packages<'a> {
@@ -54,7 +57,8 @@ impl Packages<'_> {
         let names = self.resolve(&apt)?;
         progress("fetching packages");
         self.download(&apt, &names)?;
-        let version = apt.unpack(progress)?;
+        let first = names.first().map(String::as_str).unwrap_or_default();
+        let version = apt.unpack(first, progress)?;
         let copy = format!("{}-{version}", self.label);
         // By version and hash; the name without them points to the newest.
         let target = cache.join(&copy);
@@ -64,6 +68,13 @@ impl Packages<'_> {
         let _ = fs::remove_file(&current);
         std::os::unix::fs::symlink(&copy, &current).map_err(|error| told(&current, error))?;
         fs::canonicalize(current.join("root")).map_err(|error| told(&current, error))
+    }
+
+    /// Forgets the copy, so that the next [`Packages::obtain`] makes another.
+    pub fn discard(&self) {
+        if let Ok(cache) = cache_folder() {
+            let _ = fs::remove_file(cache.join(self.label));
+        }
     }
 
     fn resolve(&self, apt: &Apt) -> Result<Vec<String>, String> {
@@ -134,16 +145,17 @@ impl Apt {
             "APT::Sandbox::User=".into(),
             "Acquire::Languages=none".into(),
             "Acquire::Retries=2".into(),
+            "APT::Update::Error-Mode=any".into(),
             "Debug::NoLocking=1".into(),
             format!("APT::Default-Release={}", self.preferred),
         ];
         let mut command = Command::new(program);
-        command.current_dir(self.dir.join("archives")).stdin(Stdio::null());
+        command.current_dir(self.dir.join("archives"));
         command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
         options.iter().for_each(|option| {
             command.arg("-o").arg(option);
         });
-        let output = command.args(args).output().map_err(|error| format!("{program}: {error}"))?;
+        let output = child::output(command.args(args)).map_err(|error| format!("{program}: {error}"))?;
         if output.status.success() {
             return Ok(output);
         }
@@ -153,8 +165,8 @@ impl Apt {
         Err(format!("{program} {}: {line}", args.first().copied().unwrap_or_default()))
     }
 
-    /// Unpacks everything that was fetched; returns a version and a hash over the list of packages.
-    fn unpack(&self, progress: &mut dyn FnMut(&str)) -> Result<String, String> {
+    /// Unpacks everything that was fetched; returns the version of package `name` and a hash over all of them.
+    fn unpack(&self, name: &str, progress: &mut dyn FnMut(&str)) -> Result<String, String> {
         let told = |error: io::Error| format!("{}: {error}", self.dir.display());
         let mut packages: Vec<PathBuf> = fs::read_dir(self.dir.join("archives"))
             .map_err(told)?
@@ -166,30 +178,35 @@ impl Apt {
             return Err("apt fetched nothing".into());
         }
         let root = self.dir.join("root");
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut hash = Sha256::new();
         progress(&format!("unpacking {} packages", packages.len()));
         for package in &packages {
-            let output = Command::new("dpkg-deb").arg("-x").arg(package).arg(&root).output();
+            let output = child::output(Command::new("dpkg-deb").arg("-x").arg(package).arg(&root));
             let output = output.map_err(|error| format!("dpkg-deb: {error}"))?;
             if !output.status.success() {
                 return Err(format!("dpkg-deb can't unpack {}", package.display()));
             }
-            // FNV-1a: tells copies apart, protects nothing.
-            for byte in package.file_name().map(|name| name.as_encoded_bytes().to_vec()).unwrap_or_default() {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-            }
+            hash.update(fs::read(package).map_err(told)?);
         }
-        Ok(format!("{}-{hash:016x}", packages.len()))
+        let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Ok(format!("{}-{hash}", version_of(&packages, name)))
     }
+}
+
+/// Version of package `name`, from the names of files such as `qemu-system-x86_1%3a11.1.3+ds-1_amd64.deb`.
+fn version_of(packages: &[PathBuf], name: &str) -> String {
+    let names = packages.iter().filter_map(|path| path.file_name()?.to_str());
+    let version =
+        names.filter_map(|file| file.strip_prefix(name)?.strip_prefix('_')?.split('_').next()).next();
+    let version = version.unwrap_or("0").rsplit("%3a").next().unwrap_or("0");
+    version.chars().filter(|c| c.is_ascii_alphanumeric() || ".+-~".contains(*c)).collect()
 }
 
 /// The Debian mirror that the machine's apt uses.
 fn debian_mirror() -> Result<String, String> {
-    let output = Command::new("apt-get")
-        .args(["indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(COMPONENT)", "Created-By: Packages"])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("apt-get: {error}"))?;
+    let mut command = Command::new("apt-get");
+    command.args(["indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(COMPONENT)", "Created-By: Packages"]);
+    let output = child::output(&mut command).map_err(|error| format!("apt-get: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     parse_mirror(&text).or_else(mirror_in_sources).ok_or_else(|| {
         "apt names no Debian mirror (on another system, install the package by its own means)".into()
@@ -224,6 +241,14 @@ fn parse_sources(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_comes_from_the_name_of_a_file() {
+        let files = ["libc6_2.41-12_amd64.deb", "qemu-system-x86_1%3a11.1.3+ds-1~bpo13+1_amd64.deb"]
+            .map(PathBuf::from);
+        assert_eq!(version_of(&files, "qemu-system-x86"), "11.1.3+ds-1~bpo13+1");
+        assert_eq!(version_of(&files, "qemu"), "0");
+    }
 
     #[test]
     fn the_mirror_is_the_one_that_apt_names() {

@@ -7,7 +7,7 @@ use model::wire::{EchoWire, PeerWire, SinkWire};
 use model::{PortConfig, Server, Wire, Xl710};
 
 use crate::capture;
-use crate::traffic::{Forward, FrameSet, Macs, Traffic, TrafficWire};
+use crate::traffic::{Forward, FrameSet, Limits, Macs, Traffic, TrafficWire};
 use crate::{Failure, signals};
 
 /// What a port is plugged into.
@@ -82,7 +82,8 @@ pub fn serve(ports: &[ServedPort], device: u16) -> Result<(), Failure> {
 /// Frames of `from` are sent once, and nothing is expected of what comes back.
 fn replay(from: &std::path::Path, to: &std::path::Path) -> Result<Arc<Traffic>, Failure> {
     let frames = FrameSet::new(capture::read(from)?.frames);
-    let traffic = Traffic::new(Forward::RxOnly, Macs(Vec::new()), vec![Some(frames)], usize::MAX, false);
+    let limits = Limits { in_flight: usize::MAX, generated_len: 0, repeat: false };
+    let traffic = Traffic::new(Forward::RxOnly, Macs(Vec::new()), vec![Some(frames)], limits);
     traffic.record(&[Some(to.to_owned())])?;
     traffic.start();
     Ok(traffic)

@@ -43,7 +43,13 @@ fn options_out_of_range_are_refused() {
         (&["--rx-desc", "8"], "[possible values: 16, 32]"),
         (&["--frame-size", "59"], "59 is not in 60..=9728"),
         (&["--frame-size", "9729"], "9729 is not in 60..=9728"),
-        (&["--frame-size", "60", "--pcap", "x"], "cannot be used with"),
+        (&["--frame-size", "60", "--pcap", "x"], "--frame-size is for made frames"),
+        (&["--frame-size", "60", "--port", "i40e,pcap=x"], "--frame-size is for made frames"),
+        (&["--frame-size", "2049", "--forward", "txonly"], "at most 2048"),
+        (&["--forward", "txonly", "--pcap", "x"], "sends frames of its own"),
+        (&["--loop"], "--loop is for captures"),
+        (&["--image", "/etc/passwd"], "is no ELF file"),
+        (&["--image", "/nonexistent"], "/nonexistent: No such file"),
         (&["--seconds", "0"], "a number from 0.1 to 86400"),
         (&["--seconds", "NaN"], "a number from 0.1 to 86400"),
         (&["--cpus", "2"], "this version runs on one core"),
@@ -58,6 +64,12 @@ fn options_out_of_range_are_refused() {
     ] {
         refused(folder.path(), args, text, 0);
     }
+}
+
+#[test]
+fn an_image_has_at_most_16_ports() {
+    let folder = tempfile::tempdir().unwrap();
+    refused(folder.path(), &["--port", "i40e"].repeat(17), "17 ports: an image has at most 16", 0);
 }
 
 #[test]

@@ -192,8 +192,13 @@ impl Config {
     /// How the machine is left, as far as the line says so, even if the rest of it can't be taken: an error must be
     /// able to end the machine.
     pub fn exit_option(command_line: &str) -> Exit {
-        let values = command_line.split_ascii_whitespace().filter_map(|word| word.strip_prefix("--exit="));
-        values.filter_map(exit).next_back().unwrap_or_default()
+        let mut found = Exit::default();
+        let mut words = command_line.split_ascii_whitespace();
+        while let Some(word) = words.next() {
+            let value = if word == "--exit" { words.next() } else { word.strip_prefix("--exit=") };
+            found = value.and_then(exit).unwrap_or(found);
+        }
+        found
     }
 
     fn is_known(option: &str) -> bool {
@@ -234,7 +239,7 @@ impl Config {
                 };
             }
             "--total-num-mbufs" => {
-                let count = number(value, 1..=1 << 20).ok_or(wrong("a number from 1 to 1048576"))?;
+                let count = number(value, 1..=262_144).ok_or(wrong("a number from 1 to 262144"))?;
                 self.total_num_mbufs = Some(count);
             }
             "--port-topology" => {
@@ -291,7 +296,8 @@ fn exit(value: &str) -> Option<Exit> {
         "reboot" => Some(Exit::Reboot),
         _ => {
             let port = value.strip_prefix("isa-debug-exit:")?.strip_prefix("0x")?;
-            u16::from_str_radix(port, 16).ok().map(Exit::DebugExit)
+            let digits = port.bytes().all(|byte| byte.is_ascii_hexdigit());
+            u16::from_str_radix(port, 16).ok().filter(|_| digits).map(Exit::DebugExit)
         }
     }
 }
@@ -351,6 +357,8 @@ mod tests {
             ("--colour=red", "option --colour=red: is not known"),
             ("--eth-peer=16,02:00:00:00:00:00", "PORT,xx:xx:xx:xx:xx:xx, port 0 to 15"),
             ("--exit=isa-debug-exit:f4", "halt, reboot or isa-debug-exit:PORT"),
+            ("--exit=isa-debug-exit:0x+f4", "halt, reboot or isa-debug-exit:PORT"),
+            ("--total-num-mbufs=262145", "a number from 1 to 262144"),
             ("--self-test=", "a name of 1 to 32 characters"),
             ("--burst=99999999999999999999", "a number from 1 to 512"),
             ("--no-promiscuous=1", "option --no-promiscuous=1: is not known"),
@@ -364,6 +372,7 @@ mod tests {
     fn the_way_out_is_known_even_if_the_line_is_wrong() {
         assert_eq!(Config::exit_option("--burst=0 --exit=isa-debug-exit:0xf4 --x"), Exit::DebugExit(0xf4));
         assert_eq!(Config::exit_option("--exit=fly --exit=reboot"), Exit::Reboot);
+        assert_eq!(Config::exit_option("--exit isa-debug-exit:0x501 --burst=0"), Exit::DebugExit(0x501));
         assert_eq!(Config::exit_option("--burst=0"), Exit::Halt);
     }
 

@@ -8,7 +8,9 @@ pub enum DropReason {
     RxOnly,
     /// The card had no receive descriptor for the frame (testpmd: RX-missed).
     RxMissed,
-    /// The card marked the frame as bad (testpmd: RX-errors).
+    /// The card found the frame bad and kept it: FCS, illegal bytes, length.
+    RxBad,
+    /// The card handed the frame over marked as bad, or longer than its buffer (testpmd: RX-errors).
     RxError,
     /// A frame in more buffers than the largest frame needs.
     RxSegments,
@@ -26,13 +28,16 @@ pub enum DropReason {
     TxBuffer,
     /// The transmit queue was stopped with the frame in it.
     TxStopped,
+    /// The card took the frame and discarded it, since its link was down.
+    TxLinkDown,
 }
 
 impl DropReason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::RxOnly,
         Self::RxMissed,
+        Self::RxBad,
         Self::RxError,
         Self::RxSegments,
         Self::RxStopped,
@@ -42,6 +47,7 @@ impl DropReason {
         Self::TxSegments,
         Self::TxBuffer,
         Self::TxStopped,
+        Self::TxLinkDown,
     ];
 
     /// The name on the console and in JSON.
@@ -49,6 +55,7 @@ impl DropReason {
         match self {
             Self::RxOnly => "rxonly",
             Self::RxMissed => "rx-missed",
+            Self::RxBad => "rx-bad",
             Self::RxError => "rx-error",
             Self::RxSegments => "rx-segments",
             Self::RxStopped => "rx-stopped",
@@ -58,6 +65,7 @@ impl DropReason {
             Self::TxSegments => "tx-segments",
             Self::TxBuffer => "tx-buffer",
             Self::TxStopped => "tx-stopped",
+            Self::TxLinkDown => "tx-link-down",
         }
     }
 }
@@ -114,6 +122,6 @@ mod tests {
         let mut names = DropReason::ALL.map(DropReason::name);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_eq!(drops.total(), 66);
+        assert_eq!(drops.total(), 91);
     }
 }

@@ -37,7 +37,7 @@ fn options(ground: &Ground, forward: Forward) -> RunOptions {
         accel: Some(Accel::Tcg),
         image: Some(ground.image.clone()),
         // A bound: a capture is over as soon as its last frame is back.
-        duration: Duration::from_secs(60),
+        duration: Some(Duration::from_secs(60)),
         ..RunOptions::default()
     }
 }
@@ -142,7 +142,11 @@ fn mac(ground: &Ground) -> Result<(), Failed> {
 }
 
 fn txonly(ground: &Ground) -> Result<(), Failed> {
-    let options = RunOptions { duration: Duration::from_millis(300), ..options(ground, Forward::TxOnly) };
+    let options = RunOptions {
+        duration: Some(Duration::from_millis(300)),
+        frame_size: Some(1001),
+        ..options(ground, Forward::TxOnly)
+    };
     let summary = barewire::run::run(&options)?;
     ensure(summary.good() && summary.offered == 0 && summary.generated > 0, || summary.to_string())?;
     let sent: u64 = summary.ports.iter().map(|port| port.tx_frames).sum();

@@ -53,6 +53,9 @@ fn main() -> ExitCode {
     cases.push(case("forwards_on_the_root_bus", |ground| {
         forwards(ground, |machine| machine.root_ports = false)
     }));
+    cases.push(case("forwards_with_configuration_space_by_ports", |ground| {
+        forwards(ground, |machine| (machine.kind, machine.root_ports) = ("pc".into(), false))
+    }));
     cases.push(case("forwards_with_bars_far_above_4_gib", |ground| {
         forwards(ground, |machine| machine.memory = 6144)
     }));

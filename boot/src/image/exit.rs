@@ -14,7 +14,8 @@ const FAILURE: u32 = 0x11;
 
 const HALT: u32 = 0;
 const REBOOT: u32 = 1;
-/// Any other value: the port of isa-debug-exit, shifted by this.
+/// With the port of isa-debug-exit above it.
+const DEBUG_EXIT: u32 = 2;
 const DEBUG_PORT_SHIFT: u32 = 8;
 
 static HOW: AtomicU32 = AtomicU32::new(HALT);
@@ -24,7 +25,7 @@ pub fn configure(exit: Exit) {
     let how = match exit {
         Exit::Halt => HALT,
         Exit::Reboot => REBOOT,
-        Exit::DebugExit(port) => u32::from(port) << DEBUG_PORT_SHIFT,
+        Exit::DebugExit(port) => u32::from(port) << DEBUG_PORT_SHIFT | DEBUG_EXIT,
     };
     HOW.store(how, Ordering::Relaxed);
 }

@@ -5,12 +5,12 @@ use core::time::Duration;
 use drivers::i40e::{Rx, Tx};
 use hal::bare::MmioBar;
 use hal::{Clock, Machine};
-use kernel::config::Config;
+use kernel::config::{Config, MAX_PORTS};
 use kernel::forward::{Forwarder, Route};
 use kernel::lcore::{Flow, Lcore, Stream};
 use kernel::port::{PortControl, QueueCounters, QueueSetup};
 use kernel::report::{self, PortReport};
-use kernel::{BufferLayout, DropReason, Drops, Pool, RxQueue, TxQueue};
+use kernel::{BufferLayout, DropReason, Drops, Link, Pool, RxQueue, TxQueue};
 
 use crate::console::{Input, println};
 use crate::machine::BootMachine;
@@ -29,16 +29,55 @@ pub fn run(boot: BootMachine, mut ports: Ports, config: &Config, entered: u64) -
     start_streams(&mut core, &mut ports, config);
     announce(&boot, &mut ports, &core, entered);
     heap::close();
-    let mut input = Input::default();
-    core.run(boot.clock(), SERVICE_PERIOD, |_| match input.poll() {
-        Some(line) if line.trim() == "quit" => Flow::Stop,
-        Some(line) => {
-            println!("{}: not known; quit ends", line.trim());
-            Flow::Continue
+    let (mut input, mut links) = (Input::default(), Links::new(&ports));
+    core.run(boot.clock(), SERVICE_PERIOD, |_| {
+        links.look(&mut ports);
+        match input.poll() {
+            Some(line) if line.trim() == "quit" => return Flow::Stop,
+            Some(line) => println!("{}: not known; quit ends", line.trim()),
+            None => {}
         }
-        None => Flow::Continue,
+        Flow::Continue
     });
     exit::leave(end(core, ports))
+}
+
+/// The links, as they were told last.
+struct Links {
+    known: heapless::Vec<Option<Link>, MAX_PORTS>,
+    waited: u32,
+}
+
+impl Links {
+    /// Services between two looks.
+    const PERIOD: u32 = 10;
+
+    fn new(ports: &Ports) -> Self {
+        Self { known: ports.iter().map(|port| Some(port.link)).collect(), waited: 0 }
+    }
+
+    /// Tells each change; a port whose firmware does not answer is told once and not asked again.
+    fn look(&mut self, ports: &mut Ports) {
+        self.waited += 1;
+        if self.waited < Self::PERIOD {
+            return;
+        }
+        self.waited = 0;
+        for ((index, port), known) in ports.iter_mut().enumerate().zip(&mut self.known) {
+            let Some(before) = *known else { continue };
+            match port.control.link() {
+                Ok(link) if link != before => {
+                    println!("barewire: link port={index} name={} {link}", port.name);
+                    *known = Some(link);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    println!("barewire: error: {}: {error}", port.name);
+                    *known = None;
+                }
+            }
+        }
+    }
 }
 
 fn make_pool(boot: &BootMachine, ports: usize, config: &Config) -> Pool {
@@ -92,6 +131,7 @@ fn announce(boot: &BootMachine, ports: &mut Ports, core: &Core, entered: u64) {
         let port = &mut ports[index];
         let link = port.control.link();
         let link = link.unwrap_or_else(|error| exit::fatal(format_args!("{}: {error}", port.name)));
+        port.link = link;
         let tx_path =
             core.streams.iter().find(|other| other.tx_port == index).map_or("", |other| other.tx.path());
         println!(
@@ -102,7 +142,11 @@ fn announce(boot: &BootMachine, ports: &mut Ports, core: &Core, entered: u64) {
         );
     }
     let clock = boot.clock();
-    println!("barewire: cpu isa=scalar vectors={} tsc_khz={}", boot.level, clock.ticks_per_second() / 1000);
+    println!(
+        "barewire: cpu isa=scalar vectors={} tsc_khz={} reason=\"this image has no vector loops\"",
+        boot.level,
+        clock.ticks_per_second() / 1000
+    );
     let micros = clock.to_duration(clock.ticks().wrapping_sub(entered)).as_micros();
     println!("barewire: boot_ms={}.{:03}", micros / 1000, micros % 1000);
     println!("barewire ready: {} ports", ports.len());
@@ -111,17 +155,25 @@ fn announce(boot: &BootMachine, ports: &mut Ports, core: &Core, entered: u64) {
 /// Stops every queue, tells what was counted, gives the cards back. Says whether everything went well.
 fn end(mut core: Core, mut ports: Ports) -> bool {
     let mut good = true;
-    let mut reports: heapless::Vec<PortReport, { kernel::config::MAX_PORTS }> = heapless::Vec::new();
+    let mut reports: heapless::Vec<PortReport, MAX_PORTS> = heapless::Vec::new();
     for port in &ports {
         let _ = reports.push(PortReport { name: port.name.clone(), ..Default::default() });
     }
     let streams = core::mem::take(&mut core.streams);
+    let mut came_in_at = [0; MAX_PORTS];
     for stream in streams {
+        came_in_at[stream.tx_port] = stream.rx_port;
         good &= stop_stream(stream, &mut core.pool, &mut ports, &mut reports);
     }
     for (index, port) in ports.iter_mut().enumerate() {
         let stats = port.control.stats();
         reports[index].drops.add(DropReason::RxMissed, stats.rx_missed);
+        reports[index].drops.add(DropReason::RxBad, stats.rx_errors);
+        // Given to the card and so counted as sent; its bytes are not known any more.
+        reports[index].tx.frames = reports[index].tx.frames.saturating_sub(stats.tx_errors);
+        reports[came_in_at[index]].drops.add(DropReason::TxLinkDown, stats.tx_errors);
+    }
+    for (index, _) in ports.iter().enumerate() {
         serial::with(|serial| report::stats_line(serial, index, &reports[index])).unwrap_or(());
     }
     let (available, capacity) = (core.pool.available(), core.pool.capacity());
@@ -168,7 +220,7 @@ fn stop_stream(
     report.rx.bytes += received.bytes + left.bytes;
     report.drops.merge(&drops);
     let report = &mut reports[stream.tx_port];
-    report.tx.frames += sent.frames - unsent.frames;
-    report.tx.bytes += sent.bytes - unsent.bytes;
+    report.tx.frames += sent.frames.saturating_sub(unsent.frames);
+    report.tx.bytes += sent.bytes.saturating_sub(unsent.bytes);
     good
 }

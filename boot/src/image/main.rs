@@ -22,7 +22,7 @@ mod ports;
 mod self_test;
 mod serial;
 
-use kernel::config::Config;
+use kernel::config::{Config, Isa};
 
 use crate::console::println;
 
@@ -40,6 +40,10 @@ extern "C" fn image_main(start_info: u64, entered: u64) -> ! {
         Ok(config) => config,
         Err(error) => exit::fatal(format_args!("{error}")),
     };
+    exit::configure(config.exit);
+    if !matches!(config.isa, Isa::Auto | Isa::Scalar) {
+        exit::fatal(format_args!("option --isa={}: this image has scalar loops only", config.isa.name()));
+    }
     println!("barewire {}", env!("CARGO_PKG_VERSION"));
     let mut machine = machine::start(&boot_info);
     if let Some(name) = &config.self_test {

@@ -3,6 +3,7 @@
 use drivers::i40e::{self, I40e, Options};
 use hal::bare::BareMachine;
 use hal::pci::{Address, Tree, bars};
+use kernel::Link;
 use kernel::config::{Config, MAX_PORTS, RxDesc};
 use kernel::port::PortControl;
 use kernel::report::PortName;
@@ -17,6 +18,8 @@ pub struct Port {
     pub name: PortName,
     /// Its control.
     pub control: I40e<BareMachine>,
+    /// Its link when it was told last.
+    pub link: Link,
 }
 
 /// The ports of the machine, in the order of their PCI addresses.
@@ -34,7 +37,7 @@ pub fn bring_up(machine: &mut BootMachine, config: &Config) -> Ports {
             .unwrap_or_else(|()| exit::fatal(format_args!("{}: the port did not come up", function.at)));
         let mut name = PortName::new();
         let _ = core::fmt::Write::write_fmt(&mut name, format_args!("i40e{}", ports.len()));
-        if ports.push(Port { name, control }).is_err() {
+        if ports.push(Port { name, control, link: Link::default() }).is_err() {
             exit::fatal(format_args!("more than {MAX_PORTS} ports"));
         }
     }

@@ -32,7 +32,7 @@ pub fn discover<M: Machine>(queue: &mut AdminQueue<M>) -> Result<Capabilities, E
         [("receive queues", capabilities.rx_queues), ("transmit queues", capabilities.tx_queues)]
     {
         if value == 0 {
-            return Err(Error::Card { step: "List Function Capabilities", what, value: 0 });
+            return Err(Error::Card { step: "List Function Capabilities (0x000a)", what, value: 0 });
         }
     }
     Ok(capabilities)

@@ -46,7 +46,11 @@ pub fn get_version<M: Machine>(queue: &mut AdminQueue<M>) -> Result<FirmwareVers
     };
     if version.api.0 != 1 {
         let value = u64::from(version.api.0);
-        return Err(Error::Card { step: "Get Version", what: "the interface's major version", value });
+        return Err(Error::Card {
+            step: "Get Version (0x0001)",
+            what: "the interface's major version",
+            value,
+        });
     }
     Ok(version)
 }
@@ -78,7 +82,7 @@ pub fn mac_address<M: Machine>(queue: &mut AdminQueue<M>) -> Result<MacAddr, Err
         return Ok(MacAddr(mac));
     }
     let value = mac.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
-    Err(Error::Card { step: "Manage MAC Address Read", what: "its address", value })
+    Err(Error::Card { step: "Manage MAC Address Read (0x0107)", what: "its address", value })
 }
 
 /// 0x0206: a receive control register.

@@ -13,7 +13,7 @@ pub struct Device {
 }
 
 /// X710, XL710 and XXV710 physical functions (Linux `i40e_pci_tbl`). X722 is another MAC and is not here.
-const DEVICES: [Device; 19] = [
+const DEVICES: [Device; 20] = [
     Device { id: 0x1572, name: "X710 10G SFP+" },
     Device { id: 0x1574, name: "XL710 emulation" },
     Device { id: 0x1580, name: "XL710 40G backplane" },
@@ -29,10 +29,11 @@ const DEVICES: [Device; 19] = [
     Device { id: 0x158b, name: "XXV710 25G SFP28" },
     Device { id: 0x15ff, name: "X710-TL 10GBASE-T" },
     Device { id: 0x101f, name: "X710-TL 5GBASE-T" },
-    Device { id: 0x104e, name: "X710-AT2 10G backplane" },
-    Device { id: 0x104f, name: "X710-AT2 10G SFP+" },
-    Device { id: 0x0cf8, name: "X710 10G SFP+ (N3000)" },
+    Device { id: 0x104e, name: "X710 10G SFP+ (N3000)" },
+    Device { id: 0x104f, name: "X710 10G backplane" },
+    Device { id: 0x0cf8, name: "X710 10G (N3000)" },
     Device { id: 0x0d58, name: "XXV710 25G (N3000)" },
+    Device { id: 0x0dd2, name: "I710 1GBASE-T" },
 ];
 
 /// The card with these ids, if this driver runs it.

@@ -100,19 +100,19 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
                 match self.front(offsets, metas) {
                     Front::Incomplete => break,
                     Front::Frame(count) => {
-                        self.count_frame(&metas[..count]);
+                        self.count_frame(metas.get(..count).unwrap_or_default());
                         entries += count;
                         frames += 1;
                         self.advance(count);
                     }
                     Front::Bad(count, reason) => {
-                        self.count_frame(&metas[..count]);
+                        self.count_frame(metas.get(..count).unwrap_or_default());
                         self.drops.add(reason, 1);
-                        buffers.give(&offsets[..count]);
+                        buffers.give(offsets.get(..count).unwrap_or_default());
                         self.advance(count);
                     }
                     Front::Rest(count) => {
-                        buffers.give(&offsets[..count]);
+                        buffers.give(offsets.get(..count).unwrap_or_default());
                         self.advance(count);
                     }
                 }
@@ -191,12 +191,12 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
             let count = match self.front(&mut offsets, &mut metas) {
                 Front::Incomplete => break,
                 Front::Frame(count) | Front::Bad(count, _) => {
-                    self.count_frame(&metas[..count]);
+                    self.count_frame(metas.get(..count).unwrap_or_default());
                     count
                 }
                 Front::Rest(count) => count,
             };
-            buffers.give(&offsets[..count]);
+            buffers.give(offsets.get(..count).unwrap_or_default());
             self.advance(count);
         }
         while self.held > 0 {

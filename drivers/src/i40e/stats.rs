@@ -14,7 +14,8 @@ const FCS: u64 = 4;
 /// A counter of `bits` bits, extended.
 #[derive(Debug, Clone, Copy)]
 struct Extended {
-    offset: u32,
+    /// `None`: the card has no such counter.
+    offset: Option<u32>,
     bits: u32,
     last: u64,
     total: u64,
@@ -22,23 +23,27 @@ struct Extended {
 
 impl Extended {
     fn start<B: Bar, const N: usize>(bar: &B, array: RegArray<u32, Ro, N>, index: usize, bits: u32) -> Self {
-        let offset = array.get(index).map_or(0, Reg::offset);
+        let offset = array.get(index).map(Reg::offset);
         let mut counter = Self { offset, bits, last: 0, total: 0 };
         counter.last = counter.read(bar);
         counter
     }
 
     fn read<B: Bar>(&self, bar: &B) -> u64 {
-        if self.bits > 32 {
-            bar.read64(self.offset) & ((1 << self.bits) - 1)
-        } else {
-            u64::from(bar.read(Reg::<u32, Ro>::at(self.offset)))
+        match self.offset {
+            None => 0,
+            Some(offset) if self.bits > 32 => bar.read64(offset) & ((1 << self.bits) - 1),
+            Some(offset) => u64::from(bar.read(Reg::<u32, Ro>::at(offset))),
         }
     }
 
     /// The count since the start. The counter wraps at most once between two calls.
     fn update<B: Bar>(&mut self, bar: &B) -> u64 {
         let now = self.read(bar);
+        // A card that is gone reads as all ones. A counter that really stands there is caught up with next time.
+        if now == (1 << self.bits) - 1 {
+            return self.total;
+        }
         self.total += now.wrapping_sub(self.last) & ((1 << self.bits) - 1);
         self.last = now;
         self.total
@@ -123,6 +128,14 @@ mod tests {
             data.copy_from_slice(&low.to_le_bytes()[..data.len()]);
         }
         fn write(&mut self, _offset: u32, _value: u32) {}
+    }
+
+    #[test]
+    fn a_card_that_is_gone_counts_nothing() {
+        let counters = Counters::default();
+        counters.0.lock().unwrap().insert(0x30_0600, 7);
+        let mut statistics = Statistics::start(&FakeBar::new(4 << 20, counters), 0, 5);
+        assert_eq!(statistics.read(&FakeBar::new(0, Counters::default())), PortStats::default());
     }
 
     /// Offsets of GLPRT_GORC, GLPRT_UPRC and GLPRT_RDPC of port 1 as the datasheet has them.

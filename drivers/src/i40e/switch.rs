@@ -68,10 +68,11 @@ fn update_data(switch_id: u16, queues: u16) -> [u8; VSI_BYTES] {
 }
 
 fn find_vsi<M: Machine>(queue: &mut AdminQueue<M>) -> Result<u16, Error> {
-    const STEP: &str = "Get Switch Configuration";
+    const NAME: &str = "Get Switch Configuration";
+    const STEP: &str = "Get Switch Configuration (0x0200)";
     const TYPE_VSI: u8 = 19;
     let mut data = [0; 512];
-    queue.send(&Command::new(STEP, 0x0200), Data::Read(&mut data))?;
+    queue.send(&Command::new(NAME, 0x0200), Data::Read(&mut data))?;
     let reported = usize::from(u16::from_le_bytes([data[0], data[1]]));
     let elements = data[ELEMENT..].chunks_exact(ELEMENT).take(reported);
     for element in elements {
@@ -99,7 +100,7 @@ pub fn enable_filters<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, bar: &
 
 /// 0x0250: frames to `mac` are received, whatever their tag.
 pub fn add_mac<M: Machine>(queue: &mut AdminQueue<M>, vsi: Vsi, mac: MacAddr) -> Result<(), Error> {
-    const STEP: &str = "Add MAC-VLAN Pair";
+    const NAME: &str = "Add MAC-VLAN Pair";
     const PERFECT: u16 = 1;
     const IGNORE_VLAN: u16 = 4;
     const NO_MATCH: u8 = 0xff;
@@ -108,10 +109,14 @@ pub fn add_mac<M: Machine>(queue: &mut AdminQueue<M>, vsi: Vsi, mac: MacAddr) ->
     element[8..10].copy_from_slice(&(PERFECT | IGNORE_VLAN).to_le_bytes());
     // The firmware overwrites it with the kind of match that it made.
     element[12] = NO_MATCH;
-    let command = Command::new(STEP, 0x0250).u16(0, 1).u16(2, vsi.seid | SEID_VALID);
+    let command = Command::new(NAME, 0x0250).u16(0, 1).u16(2, vsi.seid | SEID_VALID);
     queue.send(&command, Data::Write(&mut element))?;
     if element[12] == NO_MATCH {
-        return Err(Error::Card { step: STEP, what: "the match", value: u64::from(NO_MATCH) });
+        return Err(Error::Card {
+            step: "Add MAC-VLAN Pair (0x0250)",
+            what: "the match",
+            value: u64::from(NO_MATCH),
+        });
     }
     Ok(())
 }

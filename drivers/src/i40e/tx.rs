@@ -103,7 +103,7 @@ impl<B: Bar> Tx<B> {
     /// Writes the descriptors of one frame.
     #[inline]
     fn write_frame(&mut self, offsets: &[u32], metas: &[Meta]) {
-        let last = offsets.len() - 1;
+        let last = offsets.len().wrapping_sub(1);
         let end = self.next % BLOCK + offsets.len();
         for (i, (offset, meta)) in offsets.iter().zip(metas).enumerate() {
             let index = self.wrap(self.next + i);
@@ -163,6 +163,9 @@ impl<B: Bar> Tx<B> {
             buffers.give(self.shadow.get(oldest..=oldest).unwrap_or_default());
             self.used -= 1;
         }
+        // The words lie in memory that the card writes, too: no more can be unsent than was taken.
+        unsent.frames = unsent.frames.min(self.counters.frames);
+        unsent.bytes = unsent.bytes.min(self.counters.bytes);
         unsent
     }
 }
@@ -173,7 +176,7 @@ impl<B: Bar> TxQueue for Tx<B> {
         let (offsets, metas) = (burst.buffers(), burst.metas());
         while let (Some(offsets), Some(metas)) = (offsets.get(done..), metas.get(done..)) {
             let Some(last) = metas.iter().position(|meta| meta.is_last()) else { break };
-            let (offsets, metas) = (&offsets[..=last], &metas[..=last]);
+            let (Some(offsets), Some(metas)) = (offsets.get(..=last), metas.get(..=last)) else { break };
             if let Some(reason) = self.refusal(offsets, metas) {
                 self.drops.add(reason, 1);
                 buffers.give(offsets);

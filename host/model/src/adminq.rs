@@ -43,7 +43,7 @@ pub fn run(registers: &mut Registers, memory: &GuestMemory, firmware: &mut Firmw
         return;
     }
     while head != tail {
-        let at = ring.base + u64::from(head) * DESC;
+        let at = ring.base.wrapping_add(u64::from(head) * DESC);
         let mut desc = [0; 32];
         if memory.read(at, &mut desc).is_err() {
             return;
@@ -117,7 +117,7 @@ fn complete(memory: &GuestMemory, at: u64, desc: &mut [u8; 32], reply: &Reply) {
     desc[..2].copy_from_slice(&flags.to_le_bytes());
     desc[6..8].copy_from_slice(&reply.code.to_le_bytes());
     let first = u64::from_le_bytes(desc[..8].try_into().unwrap_or_default());
-    let _ = memory.write(at + 8, &desc[8..]);
+    let _ = memory.write(at.wrapping_add(8), &desc[8..]);
     let _ = memory.publish_u64(at, first);
 }
 
@@ -133,13 +133,13 @@ pub fn post_event(
     if head == tail || head >= ring.len || tail >= ring.len {
         return false;
     }
-    let at = ring.base + u64::from(head) * DESC;
+    let at = ring.base.wrapping_add(u64::from(head) * DESC);
     let mut desc = [0; 32];
     desc[2..4].copy_from_slice(&event.opcode.to_le_bytes());
     desc[..2].copy_from_slice(&(FLAG_DD | FLAG_CMP).to_le_bytes());
     desc[16..].copy_from_slice(&event.params);
     let first = u64::from_le_bytes(desc[..8].try_into().unwrap_or_default());
-    if memory.write(at + 8, &desc[8..]).is_err() || memory.publish_u64(at, first).is_err() {
+    if memory.write(at.wrapping_add(8), &desc[8..]).is_err() || memory.publish_u64(at, first).is_err() {
         return false;
     }
     registers.set(regs::PF_ARQH, (head + 1) % ring.len);

@@ -55,6 +55,8 @@ struct Card {
     rx_running: Vec<u32>,
     /// Receive queues that got a frame since the last interrupt.
     rx_touched: Vec<u32>,
+    /// Transmit queues with descriptors that have not been looked at.
+    tx_waiting: Vec<u32>,
     faults: Faults,
     violations: Violations,
     counters: Counters,
@@ -79,6 +81,7 @@ impl Xl710 {
             rx: (0..queues).map(|_| None).collect(),
             rx_running: Vec::new(),
             rx_touched: Vec::new(),
+            tx_waiting: Vec::new(),
             faults: Faults::default(),
             violations: Violations::default(),
             counters: Counters::default(),
@@ -170,7 +173,9 @@ impl Xl710 {
     /// Takes frames from the wire as long as there are frames and descriptors for them.
     pub fn pump(&mut self) {
         let Self { card, wire } = self;
-        if !card.firmware.link.up() || card.reset_reads.is_some() {
+        card.transmit_rest(&mut **wire);
+        let can = card.firmware.link.up() && card.pci.bus_master() && card.reset_reads.is_none();
+        if !can {
             return;
         }
         let waits = wire.waits();
@@ -183,6 +188,11 @@ impl Xl710 {
             card.receive(frame);
         }
         card.interrupt_receivers();
+    }
+
+    /// A transmit ring is longer than what is worked off in one go: [`Xl710::pump`] goes on with it.
+    pub fn is_busy(&self) -> bool {
+        !self.card.tx_waiting.is_empty()
     }
 
     /// Plugs or pulls the cable.
@@ -345,7 +355,9 @@ impl Card {
     }
 
     fn link_changed(&mut self) {
-        if let Some(event) = self.firmware.link.event() {
+        if self.pci.bus_master()
+            && let Some(event) = self.firmware.link.event()
+        {
             adminq::post_event(&mut self.registers, &self.memory, &mut self.interrupts, &event);
         }
     }
@@ -456,8 +468,18 @@ impl Card {
             self.registers.set(regs::PF_MDET_TX, 1);
             self.registers.set(regs::GL_MDET_TX, 1 << 31 | queue);
         }
+        if run.unfinished && !self.tx_waiting.contains(&queue) {
+            self.tx_waiting.push(queue);
+        }
         if run.progress {
             self.interrupts.queue_event(&mut self.registers, regs::QINT_TQCTL + 4 * queue);
+        }
+    }
+
+    /// Goes on with rings that were too long for one go.
+    fn transmit_rest(&mut self, wire: &mut dyn Wire) {
+        for queue in std::mem::take(&mut self.tx_waiting) {
+            self.transmit(queue, wire);
         }
     }
 
@@ -546,6 +568,7 @@ impl Card {
         self.rx.iter_mut().for_each(|slot| *slot = None);
         self.rx_running.clear();
         self.rx_touched.clear();
+        self.tx_waiting.clear();
         self.queue_requests.clear();
         self.reset_reads = None;
     }

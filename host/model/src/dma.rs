@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use rustix::fs::fstat;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// An address that the card can't reach, or not in that direction.
@@ -54,8 +55,8 @@ pub struct GuestMemory {
 }
 
 impl GuestMemory {
-    /// Most pieces; a VMM has some dozens.
-    const MOST: usize = 65535;
+    /// Most pieces; a VMM has some dozens, and a process has some ten thousand mappings at most.
+    const MOST: usize = 4096;
 
     /// Adds a piece.
     pub fn map(
@@ -81,6 +82,11 @@ impl GuestMemory {
                 let mut protection = ProtFlags::READ;
                 protection.set(ProtFlags::WRITE, writable);
                 let len = usize::try_from(size).map_err(|_| InvalidInput)?;
+                // What lies behind the end of a file can be mapped and not be touched.
+                let file_size = u64::try_from(fstat(file)?.st_size).unwrap_or(0);
+                if offset.checked_add(size).is_none_or(|end| end > file_size) {
+                    return Err(InvalidInput.into());
+                }
                 // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
                 let at =
                     unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, offset)? };
@@ -226,6 +232,9 @@ mod tests {
         let fd = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
         assert!(memory.map(0x10800, 0x1000, Some((fd.as_fd(), 0)), true, true).is_err());
         assert!(memory.map(u64::MAX, 2, None, true, true).is_err());
+        ftruncate(&fd, 0x1000).unwrap();
+        assert!(memory.map(0x80000, 0x1000, Some((fd.as_fd(), 1)), true, true).is_err());
+        assert!(memory.map(0x80000, 0x1000, Some((fd.as_fd(), 0)), true, true).is_ok());
         assert!(memory.unmap(0x10000, 0x1000));
         assert!(!memory.unmap(0x10000, 0x1000));
         assert!(memory.read(0x10000, &mut [0]).is_err());

@@ -49,10 +49,10 @@ impl Hmc {
         }
         let (start, inside) = (segment & !0xfff, offset % SEGMENT);
         let addr = if segment & DIRECT != 0 {
-            start + inside
+            start.wrapping_add(inside)
         } else {
             let mut page = [0; 8];
-            memory.read(start + inside / 4096 * 8, &mut page).ok()?;
+            memory.read(start.wrapping_add(inside / 4096 * 8), &mut page).ok()?;
             let page = u64::from_le_bytes(page);
             if page & VALID == 0 {
                 return None;

@@ -26,6 +26,7 @@ const L4T_UDP: u32 = 3;
 
 /// Most segments of one frame.
 const MAX_SEGMENTS: usize = 4096;
+const MAX_FRAME: usize = 9728;
 
 /// Header positions that a descriptor claims, checked against the frame.
 #[derive(Debug, Clone, Copy)]
@@ -147,6 +148,9 @@ fn segment(
     vlan: Option<u16>,
     out: &mut dyn FnMut(&[u8]),
 ) -> Result<(), &'static str> {
+    if headers.payload + mss > MAX_FRAME {
+        return Err("segments longer than 9728 bytes");
+    }
     if mss < 64 || headers.ip_kind == 0 || !matches!(headers.l4_kind, L4T_TCP | L4T_UDP) {
         return Err("segmentation with an MSS below 64, or of something that is not TCP or UDP over IP");
     }
@@ -281,6 +285,7 @@ mod tests {
         let good = Offloads { command: TCP_COMMAND, offset: TCP_OFFSETS, vlan: None, mss: Some(64) };
         assert!(!wrong(good));
         assert!(wrong(Offloads { mss: Some(63), ..good }));
+        assert!(wrong(Offloads { mss: Some(9728 - 53), ..good }));
         assert!(wrong(Offloads { offset: 0x7f | 5 << 7 | 5 << 14, ..good }));
         assert!(wrong(Offloads { offset: 7 | 1 << 7, ..good }));
         assert!(wrong(Offloads { command: L4T_SCTP << 8, ..good }));

@@ -116,13 +116,13 @@ impl RxQueue {
         last: bool,
     ) -> Result<(), DmaFault> {
         let width = if self.wide { 32 } else { 16 };
-        let at = self.base + u64::from(self.head) * width;
+        let at = self.base.wrapping_add(u64::from(self.head) * width);
         let mut addr = [0; 8];
         memory.read(at, &mut addr)?;
         memory.write(u64::from_le_bytes(addr), piece)?;
         if self.wide {
-            memory.publish_u64(at + 16, if last { status.third } else { 0 })?;
-            memory.publish_u64(at + 24, 0)?;
+            memory.publish_u64(at.wrapping_add(16), if last { status.third } else { 0 })?;
+            memory.publish_u64(at.wrapping_add(24), 0)?;
         }
         memory.publish_u64(at, if last { status.first } else { 0 })?;
         let length = (piece.len() as u64) << 38;

@@ -12,6 +12,8 @@ const MAX_BUFFERS: u32 = 8;
 /// Bytes of one send with segmentation.
 const MAX_SEGMENTED: usize = 262_144;
 const DESC: u64 = 16;
+/// Descriptors worked off in one go, so that one queue does not keep the card from everything else.
+const BUDGET: usize = 1024;
 
 const TYPE_DATA: u64 = 0;
 const TYPE_CONTEXT: u64 = 1;
@@ -29,6 +31,8 @@ pub struct TxQueue {
     frame: Vec<u8>,
     buffers: u32,
     context: Option<(u64, u64)>,
+    /// A buffer of the frame could not be read: the frame is not sent.
+    unreadable: bool,
     /// Stopped by the card after an illegal request, until it is enabled again.
     stopped: bool,
 }
@@ -38,6 +42,8 @@ pub struct TxQueue {
 pub struct TxRun {
     /// Something was completed.
     pub progress: bool,
+    /// The budget ran out before the ring.
+    pub unfinished: bool,
     /// What the driver did wrong.
     pub violation: Option<String>,
     /// The ring or a buffer could not be reached.
@@ -60,6 +66,7 @@ impl TxQueue {
             frame: Vec::new(),
             buffers: 0,
             context: None,
+            unreadable: false,
             stopped: false,
         })
     }
@@ -79,8 +86,11 @@ impl TxQueue {
             self.stop(&mut run, format!("tail {tail} of a ring of {}", self.len));
             return run;
         }
-        while self.head != tail && !self.stopped {
-            let addr = self.base + u64::from(self.head) * DESC;
+        for _ in 0..BUDGET {
+            if self.head == tail || self.stopped {
+                break;
+            }
+            let addr = self.base.wrapping_add(u64::from(self.head) * DESC);
             let mut words = [0; 16];
             if let Err(fault) = memory.read(addr, &mut words) {
                 run.fault = Some(fault);
@@ -92,9 +102,10 @@ impl TxQueue {
             run.progress = true;
             let report = word(8) & RS != 0 && word(8) & 0xf != TYPE_FILTER;
             if report && self.head_write_back.is_none() && !self.stopped {
-                run.fault = memory.publish_u64(addr + 8, word(8) | 0xf).err().or(run.fault);
+                run.fault = memory.publish_u64(addr.wrapping_add(8), word(8) | 0xf).err().or(run.fault);
             }
         }
+        run.unfinished = self.head != tail && !self.stopped && run.fault.is_none();
         if let (true, Some(addr)) = (run.progress, self.head_write_back) {
             run.fault = memory.publish_u32(addr, self.head).err().or(run.fault);
         }
@@ -148,6 +159,7 @@ impl TxQueue {
         self.frame.resize(start + size, 0);
         if let Err(fault) = memory.read(addr, &mut self.frame[start..]) {
             run.fault = Some(fault);
+            self.unreadable = true;
         }
         if word & EOP != 0 {
             self.finish(word, mss, run, out);
@@ -171,7 +183,10 @@ impl TxQueue {
         };
         let mut frame = std::mem::take(&mut self.frame);
         (self.buffers, self.context) = (0, None);
-        if frame.len() < MIN_FRAME {
+        let unreadable = std::mem::replace(&mut self.unreadable, false);
+        if unreadable {
+            self.stop(run, "buffer that can't be read".into());
+        } else if frame.len() < MIN_FRAME {
             self.stop(run, format!("frame of {} bytes", frame.len()));
         } else if let Err(what) = offload::apply(&mut frame, &offloads, &mut |frame| pad(frame, out)) {
             self.stop(run, what.into());

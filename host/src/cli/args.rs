@@ -48,8 +48,8 @@ pub struct RunArgs {
     /// Send captures again from the start until the time is up
     #[arg(long = "loop")]
     repeat: bool,
-    /// Bytes of each frame without FCS, 60 to 9728, instead of the Internet mix
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=9728), conflicts_with = "pcap")]
+    /// Bytes of each frame without FCS, 60 to 9728 (with txonly to 2048), instead of the Internet mix
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=9728))]
     frame_size: Option<u16>,
     /// Forwarding mode: io, mac, macswap, rxonly or txonly
     #[arg(long, value_name = "MODE", default_value = "macswap", value_parser = parse_forward)]
@@ -75,9 +75,9 @@ pub struct RunArgs {
     /// Accelerator: auto, kvm or tcg; auto takes KVM where it can run the image
     #[arg(long, value_name = "ACCEL", default_value = "auto", value_parser = ["auto", "kvm", "tcg"])]
     accel: String,
-    /// How long traffic is sent, in seconds, 0.1 to 86400
-    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = parse_seconds)]
-    seconds: f64,
+    /// How long traffic is sent, in seconds, 0.1 to 86400: without it 5, and captures that are sent once to their end
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    seconds: Option<f64>,
     /// Frames of a direction that may be under way, 1 to 4096
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     in_flight: u16,
@@ -142,7 +142,7 @@ impl RunArgs {
             }
         }
         let defaults = RunOptions::default();
-        Ok(RunOptions {
+        let options = RunOptions {
             ports: if ports.is_empty() { defaults.ports } else { ports },
             pcap: self.pcap.clone(),
             repeat: self.repeat,
@@ -158,9 +158,30 @@ impl RunArgs {
                 "tcg" => Some(Accel::Tcg),
                 _ => None,
             },
-            duration: Duration::from_secs_f64(self.seconds),
+            duration: self.seconds.map(Duration::from_secs_f64),
             in_flight: usize::from(self.in_flight),
             image: self.image.clone(),
-        })
+        };
+        check_together(&options)?;
+        Ok(options)
+    }
+}
+
+/// Options that can't go together, or with this many ports.
+fn check_together(options: &RunOptions) -> Result<(), Failure> {
+    const MAX_PORTS: usize = 16;
+    let refuse = |what: String| Err(Failure::usage(what));
+    let (generates, capture) = (options.forward == Forward::TxOnly, options.has_capture());
+    match options.frame_size {
+        _ if options.ports.len() > MAX_PORTS => {
+            refuse(format!("{} ports: an image has at most {MAX_PORTS}", options.ports.len()))
+        }
+        _ if generates && capture => refuse("--forward txonly sends frames of its own and no capture".into()),
+        _ if options.repeat && !capture => refuse("--loop is for captures, and there is none".into()),
+        Some(_) if capture => refuse("--frame-size is for made frames, and there is a capture".into()),
+        Some(len) if generates && len > 2048 => {
+            refuse(format!("--frame-size {len}: with --forward txonly at most 2048"))
+        }
+        _ => Ok(()),
     }
 }

@@ -1,11 +1,12 @@
 //! What runs a machine's instructions.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::{DEBUG_EXIT_SUCCESS, Machine, Qemu};
-use crate::Failure;
+use crate::{Failure, signals};
 
 /// An accelerator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,26 +33,21 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// The accelerator to use: `wanted`, or KVM where it can run the image and TCG elsewhere.
 ///
 /// That /dev/kvm opens says little: a nested hypervisor may stop a guest at its first vector instruction. So the image
-/// is run once with its vector test. `stopped` cuts the test short.
+/// is run once with its vector test.
 ///
 /// # Errors
 /// KVM was asked for and can't run the image.
-pub fn choose(
-    qemu: &Qemu,
-    image: &Path,
-    wanted: Option<Accel>,
-    stopped: &dyn Fn() -> bool,
-) -> Result<Accel, Failure> {
+pub fn choose(qemu: &Qemu, image: &Path, wanted: Option<Accel>) -> Result<Accel, Failure> {
     match wanted {
         Some(Accel::Tcg) => Ok(Accel::Tcg),
-        Some(Accel::Kvm) => probe(qemu, image, stopped)
+        Some(Accel::Kvm) => probe(qemu, image)
             .map(|()| Accel::Kvm)
             .map_err(|why| Failure::usage(format!("--accel kvm: KVM can't run the image here: {why}"))),
-        None => Ok(if probe(qemu, image, stopped).is_ok() { Accel::Kvm } else { Accel::Tcg }),
+        None => Ok(if probe(qemu, image).is_ok() { Accel::Kvm } else { Accel::Tcg }),
     }
 }
 
-fn probe(qemu: &Qemu, image: &Path, stopped: &dyn Fn() -> bool) -> Result<(), String> {
+fn probe(qemu: &Qemu, image: &Path) -> Result<(), String> {
     std::fs::File::options()
         .read(true)
         .write(true)
@@ -60,14 +56,14 @@ fn probe(qemu: &Qemu, image: &Path, stopped: &dyn Fn() -> bool) -> Result<(), St
     let mut machine = Machine::new(Accel::Kvm, image.to_owned(), "--self-test=simd".into(), Vec::new());
     machine.memory = 64;
     let mut command = machine.command(qemu);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().map_err(|error| format!("QEMU: {error}"))?;
     let start = Instant::now();
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.code() == Some(DEBUG_EXIT_SUCCESS) => return Ok(()),
             Ok(Some(status)) => return Err(format!("its vector test ended with {status}")),
-            Ok(None) if start.elapsed() < PROBE_LIMIT && !stopped() => {
+            Ok(None) if start.elapsed() < PROBE_LIMIT && !signals::stop_asked() => {
                 std::thread::sleep(Duration::from_millis(5))
             }
             Ok(None) => {

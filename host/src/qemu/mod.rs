@@ -5,10 +5,10 @@ mod line;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::Failure;
 use crate::packages::Packages;
+use crate::{Failure, child};
 
 pub use accel::{Accel, choose};
 pub use line::{DEBUG_EXIT_FAILURE, DEBUG_EXIT_OPTION, DEBUG_EXIT_SUCCESS, Machine};
@@ -55,8 +55,14 @@ impl Qemu {
             names: &["qemu-system-x86", "seabios"],
             with_dependencies: true,
         };
-        let root = packages.obtain(&mut |step| progress(&format!("QEMU: {step}"))).map_err(no_way)?;
-        let qemu = Self::in_root(&root);
+        let mut obtain = || packages.obtain(&mut |step| progress(&format!("QEMU: {step}")));
+        let qemu = Self::in_root(&obtain().map_err(no_way)?);
+        if qemu.check().is_ok() {
+            return Ok(qemu);
+        }
+        // A copy that was damaged since it was made.
+        packages.discard();
+        let qemu = Self::in_root(&obtain().map_err(no_way)?);
         qemu.check().map_err(no_way)?;
         Ok(qemu)
     }
@@ -99,7 +105,7 @@ impl Qemu {
     }
 
     fn answer(&self, args: &[&str]) -> Result<String, String> {
-        let output = self.command().args(args).stdin(Stdio::null()).output();
+        let output = child::output(self.command().args(args));
         let output = output.map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }

@@ -6,18 +6,18 @@ mod progress;
 mod report;
 mod summary;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use model::{Handle, PortConfig, Server, Xl710};
 
-use crate::capture::{self, Capture, Unfit};
+use crate::capture::{self, Capture, CaptureWriter, Unfit};
 use crate::qemu::{self, Machine, Qemu};
-use crate::traffic::{self, FrameSet, Macs, Traffic, TrafficWire};
+use crate::traffic::{self, FrameSet, Limits, Macs, Traffic, TrafficWire};
 use crate::{Failure, image, signals};
 
 pub use options::{PortOptions, RunOptions};
@@ -55,21 +55,59 @@ const HURRIED_END_LIMIT: Duration = Duration::from_millis(1000);
 /// What was asked for can't be done, or went wrong before there was anything to sum up.
 pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
     let (events, inbox) = mpsc::channel();
-    let stopped = Arc::new(AtomicBool::new(false));
-    let (stop_events, flag) = (events.clone(), stopped.clone());
-    signals::on_stop(move || {
-        flag.store(true, Ordering::Release);
-        let _ = stop_events.send(Event::Stop);
-    })?;
+    let stop_events = events.clone();
+    signals::on_stop(move || drop(stop_events.send(Event::Stop)))?;
     let mut progress = Progress::new();
     let plan = Plan::read(options)?;
     if plan.nothing_to_offer() {
         progress.say("nothing to offer: no record of the capture is one that a card carries");
-        return Ok(Summary::of_nothing(options, plan.unfit));
+        return nothing(options, plan.unfit, Vec::new());
     }
     let unfit = plan.unfit;
     let cards = Cards::bind(options, plan)?;
-    let qemu = Qemu::obtain(&mut |step| progress.step(step))?;
+    match prepare(options, &mut progress) {
+        // Whatever a stop broke off is no news.
+        _ if signals::stop_asked() => {
+            nothing(options, unfit, vec!["stopped before anything was sent".into()])
+        }
+        Err(failure) => Err(failure),
+        Ok(ground) => {
+            let machine = Machine::new(
+                ground.accel,
+                ground.image.clone(),
+                options.image_options(),
+                cards.sockets.clone(),
+            );
+            let mut rig = Rig::start(options, cards, machine.command(&ground.qemu), &events)?;
+            let ended = rig.carry_out(options, &inbox, &mut progress);
+            Ok(rig.sum_up(options, ended, &ground, unfit))
+        }
+    }
+}
+
+/// The account of a run that sent nothing: captures of what came out are empty.
+fn nothing(options: &RunOptions, unfit: Unfit, problems: Vec<String>) -> Result<Summary, Failure> {
+    if problems.is_empty() {
+        for out in options.ports.iter().filter_map(|port| port.out.as_deref()) {
+            CaptureWriter::create(out)?.finish();
+        }
+    }
+    Ok(Summary { problems, ..Summary::of_nothing(options, unfit) })
+}
+
+/// What a machine is made of.
+struct Ground {
+    qemu: Qemu,
+    image: PathBuf,
+    image_bytes: u64,
+    accel: qemu::Accel,
+}
+
+fn prepare(options: &RunOptions, progress: &mut Progress) -> Result<Ground, Failure> {
+    if let Some(image) = &options.image {
+        image::check(image)?;
+    }
+    let qemu = Qemu::obtain(&mut |step| progress.long_step(step))?;
     let image = match &options.image {
         Some(image) => image.clone(),
         None => {
@@ -77,19 +115,10 @@ pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
             image::build(image::Profile::Release)?
         }
     };
-    let image_bytes = std::fs::metadata(&image)
-        .map_err(|error| Failure::usage(format!("{}: {error}", image.display())))?
-        .len();
+    let image_bytes = image::check(&image)?;
     progress.step("choosing the accelerator");
-    let is_stopped = || stopped.load(Ordering::Acquire);
-    let accel = qemu::choose(&qemu, &image, options.accel, &is_stopped)?;
-    if is_stopped() {
-        return Err(Failure::run("stopped before anything was started"));
-    }
-    let machine = Machine::new(accel, image, options.image_options(), cards.sockets.clone());
-    let mut rig = Rig::start(options, cards, machine.command(&qemu), &events)?;
-    let ended = rig.carry_out(options, &inbox, &mut progress);
-    rig.sum_up(options, ended, accel, image_bytes, unfit)
+    let accel = qemu::choose(&qemu, &image, options.accel)?;
+    Ok(Ground { qemu, image, image_bytes, accel })
 }
 
 /// What each port is given, read and checked before anything is started.
@@ -145,8 +174,8 @@ impl Cards {
         let macs: Vec<[u8; 6]> =
             (0..options.ports.len()).map(|port| [0x68, 0x05, 0xca, 0, 0, port as u8]).collect();
         let repeat = !plan.from_capture || options.repeat;
-        let traffic =
-            Traffic::new(options.forward, Macs(macs.clone()), plan.ports, options.in_flight, repeat);
+        let limits = Limits { in_flight: options.in_flight, generated_len: options.generated_len(), repeat };
+        let traffic = Traffic::new(options.forward, Macs(macs.clone()), plan.ports, limits);
         let folder = tempfile::Builder::new().prefix("barewire-").tempdir();
         let folder = folder.map_err(|error| Failure::usage(format!("folder for sockets: {error}")))?;
         let mut cards = Vec::new();
@@ -192,7 +221,12 @@ impl Rig {
         let handle = server.handle();
         let server_events = events.clone();
         let thread = std::thread::spawn(move || {
-            let error = server.run().err().map(|error| error.to_string());
+            // A defect of the card must not leave the run waiting for it.
+            let result = catch_unwind(AssertUnwindSafe(|| server.run()));
+            let error = match result {
+                Ok(result) => result.err().map(|error| error.to_string()),
+                Err(_) => Some("it panicked".into()),
+            };
             let _ = server_events.send(Event::ServerEnded(error));
         });
         let started = Instant::now();
@@ -213,7 +247,6 @@ impl Rig {
         progress.step("booting");
         let mut seconds = 0.0;
         let mut failure = self.wait_ready(inbox);
-        let mut hurried = false;
         if failure.is_none() {
             progress.say(&format!(
                 "ready after {} ms, {}",
@@ -223,15 +256,18 @@ impl Rig {
             let start = Instant::now();
             self.traffic.start();
             self.server.kick();
-            (failure, hurried) = self.watch(options, inbox, progress, start);
+            failure = self.watch(options, inbox, progress, start);
             self.traffic.stop();
             seconds = start.elapsed().as_secs_f64();
         }
         if failure.is_none() {
             progress.step("draining");
-            self.traffic.drain(if hurried { HURRIED_DRAIN } else { DRAIN });
+            self.traffic.drain(DRAIN, signals::stop_asked);
+            if signals::stop_asked() {
+                self.traffic.drain(HURRIED_DRAIN, || false);
+            }
             self.process.say("quit\n");
-            failure = self.wait_end(inbox, if hurried { HURRIED_END_LIMIT } else { END_LIMIT });
+            failure = self.wait_end(inbox);
         }
         progress.clear();
         self.process.end();
@@ -257,46 +293,54 @@ impl Rig {
         }
     }
 
-    /// Until the time is up, everything is sent, or something happens. Says what went wrong, and whether to hurry.
+    /// Until the time is up, everything is sent, or something happens. Says what went wrong.
     fn watch(
         &mut self,
         options: &RunOptions,
         inbox: &Receiver<Event>,
         progress: &mut Progress,
         start: Instant,
-    ) -> (Option<String>, bool) {
-        let end = start + options.duration;
+    ) -> Option<String> {
+        let duration = options.duration();
+        let end = start + duration;
+        progress.begin();
         loop {
             let tick = end.min(Instant::now() + Duration::from_millis(100));
             if self.traffic.wait_finished(tick) {
-                return (None, false);
+                return None;
             }
             loop {
                 match self.next(inbox, Instant::now()) {
                     Next::Line => {}
                     Next::Late => break,
-                    Next::Stop => return (None, true),
-                    Next::Failed(what) => return (Some(what), false),
+                    Next::Stop => return None,
+                    Next::Failed(what) => return Some(what),
                 }
             }
-            progress.show(&self.traffic, start.elapsed(), options.duration);
+            progress.show(&self.traffic, options.forward, start.elapsed(), duration);
             if Instant::now() >= end {
-                return (None, false);
+                return None;
             }
         }
     }
 
-    fn wait_end(&mut self, inbox: &Receiver<Event>, limit: Duration) -> Option<String> {
-        let until = Instant::now() + limit;
+    fn wait_end(&mut self, inbox: &Receiver<Event>) -> Option<String> {
+        let hurried = |from: Instant| from + HURRIED_END_LIMIT;
+        let now = Instant::now();
+        let mut until = if signals::stop_asked() { hurried(now) } else { now + END_LIMIT };
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match inbox.recv_timeout(left) {
-                Ok(Event::Line(line)) => self.image.line(&line),
+                Ok(Event::Line(line)) => {
+                    self.image.line(&line);
+                    self.process.remember(line);
+                }
                 Ok(Event::Exited(Some(qemu::DEBUG_EXIT_SUCCESS))) if self.image.ended_well => return None,
                 Ok(Event::Exited(status)) => return Some(self.process.ended_with(status, &self.image)),
                 Ok(Event::ServerEnded(Some(error))) => return Some(format!("the software card: {error}")),
-                Ok(Event::ServerEnded(None) | Event::Stop) => {}
-                Err(_) => return Some(format!("the image did not end within {} ms", limit.as_millis())),
+                Ok(Event::ServerEnded(None)) => {}
+                Ok(Event::Stop) => until = until.min(hurried(Instant::now())),
+                Err(_) => return Some(self.process.tell("the image did not end when it was told to")),
             }
         }
     }
@@ -311,23 +355,32 @@ impl Rig {
             }
             Ok(Event::Stop) => Next::Stop,
             Ok(Event::Exited(status)) => Next::Failed(self.process.ended_with(status, &self.image)),
-            Ok(Event::ServerEnded(error)) => {
-                let why = error.unwrap_or_else(|| "QEMU has let go of it".into());
-                Next::Failed(self.process.tell(&format!("the software card is gone: {why}")))
+            Ok(Event::ServerEnded(Some(error))) => {
+                Next::Failed(self.process.tell(&format!("the software card is gone: {error}")))
             }
+            Ok(Event::ServerEnded(None)) => Next::Failed(self.why_gone(inbox)),
             Err(RecvTimeoutError::Timeout) => Next::Late,
             Err(RecvTimeoutError::Disconnected) => Next::Failed("every thread of the run is gone".into()),
         }
     }
 
-    fn sum_up(
-        mut self,
-        options: &RunOptions,
-        ended: Ended,
-        accel: qemu::Accel,
-        image_bytes: u64,
-        unfit: Unfit,
-    ) -> Result<Summary, Failure> {
+    /// A card was let go of: most often because QEMU has ended, which is told a moment later.
+    fn why_gone(&mut self, inbox: &Receiver<Event>) -> String {
+        let until = Instant::now() + HURRIED_END_LIMIT;
+        while let Ok(event) = inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match event {
+                Event::Line(line) => {
+                    self.image.line(&line);
+                    self.process.remember(line);
+                }
+                Event::Exited(status) => return self.process.ended_with(status, &self.image),
+                Event::ServerEnded(_) | Event::Stop => {}
+            }
+        }
+        self.process.tell("QEMU runs on and has let go of a software card")
+    }
+
+    fn sum_up(mut self, options: &RunOptions, ended: Ended, ground: &Ground, unfit: Unfit) -> Summary {
         let captures_whole = self.traffic.finish_captures();
         let status = self.server.status();
         let mut problems: Vec<String> = ended.failure.into_iter().collect();
@@ -336,17 +389,17 @@ impl Rig {
         }
         problems.extend(status.iter().flat_map(|port| port.violations.clone()));
         problems.append(&mut self.image.errors);
-        Ok(Summary::new(summary::Parts {
+        Summary::new(summary::Parts {
             options,
-            accel,
-            image_bytes,
+            accel: ground.accel,
+            image_bytes: ground.image_bytes,
             unfit,
             image: &self.image,
             traffic: &self.traffic,
             started: self.started,
             seconds: ended.seconds,
             problems,
-        }))
+        })
     }
 }
 

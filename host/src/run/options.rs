@@ -50,8 +50,8 @@ pub struct RunOptions {
     pub isa: String,
     /// Accelerator; the best that works where nothing is said.
     pub accel: Option<Accel>,
-    /// How long traffic is sent.
-    pub duration: Duration,
+    /// How long traffic is sent at most; where nothing is said, 5 s, and captures that are sent once to their end.
+    pub duration: Option<Duration>,
     /// Frames of a direction that may be under way.
     pub in_flight: usize,
     /// An image that is there already.
@@ -72,7 +72,7 @@ impl Default for RunOptions {
             rx_desc: 32,
             isa: "auto".into(),
             accel: None,
-            duration: Duration::from_secs(5),
+            duration: None,
             in_flight: crate::traffic::IN_FLIGHT,
             image: None,
         }
@@ -80,16 +80,37 @@ impl Default for RunOptions {
 }
 
 impl RunOptions {
+    /// A capture is sent, not a synthetic set.
+    pub fn has_capture(&self) -> bool {
+        self.pcap.is_some() || self.ports.iter().any(|port| port.pcap.is_some())
+    }
+
+    /// How long traffic is sent at most.
+    pub fn duration(&self) -> Duration {
+        const SET: Duration = Duration::from_secs(5);
+        const CAPTURE: Duration = Duration::from_secs(86_400);
+        self.duration.unwrap_or(if self.has_capture() && !self.repeat { CAPTURE } else { SET })
+    }
+
+    /// Bytes of the frames that the image makes in `txonly`.
+    pub fn generated_len(&self) -> usize {
+        self.frame_size.unwrap_or(64)
+    }
+
     /// The image's command line.
     pub fn image_options(&self) -> String {
         format!(
-            "--forward-mode={} --burst={} --rxd={} --txd={} --rx-desc={} --isa={}",
+            "--forward-mode={} --burst={} --rxd={} --txd={} --rx-desc={} --isa={}{}",
             self.forward.name(),
             self.burst,
             self.rxd,
             self.txd,
             self.rx_desc,
-            self.isa
+            self.isa,
+            match (self.forward, self.frame_size) {
+                (Forward::TxOnly, Some(len)) => format!(" --txpkts={len}"),
+                _ => String::new(),
+            }
         )
     }
 }

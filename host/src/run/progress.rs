@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::traffic::Traffic;
+use crate::traffic::{Forward, Traffic};
 
 /// A plain line this often.
 const LINE_PERIOD: Duration = Duration::from_secs(1);
@@ -29,12 +29,24 @@ impl Progress {
         Self { bar, last_line: Instant::now(), last_back: 0 }
     }
 
-    /// What is being done now.
+    /// What is being done now, for a moment: only shown on a terminal.
     pub fn step(&mut self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+        }
+    }
+
+    /// What is being done now and may take long.
+    pub fn long_step(&mut self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
             None => eprintln!("barewire: {what}"),
         }
+    }
+
+    /// Traffic begins.
+    pub fn begin(&mut self) {
+        self.last_line = Instant::now();
     }
 
     /// A line that stays.
@@ -46,18 +58,21 @@ impl Progress {
     }
 
     /// Frames and rates while traffic runs.
-    pub fn show(&mut self, traffic: &Traffic, elapsed: Duration, whole: Duration) {
+    pub fn show(&mut self, traffic: &Traffic, forward: Forward, elapsed: Duration, whole: Duration) {
         let totals = traffic.totals();
-        let back = totals.returned + totals.generated;
+        // Where nothing comes back, what went in is all there is to show.
+        let back =
+            if forward == Forward::RxOnly { totals.offered } else { totals.returned + totals.generated };
         let since = self.last_line.elapsed();
         if self.bar.is_none() && since < LINE_PERIOD {
             return;
         }
         let rate = (back - self.last_back) as f64 / since.as_secs_f64().max(1e-3) / 1e6;
         let text = format!(
-            "{:.1} s  offered {}  back {back}  wrong {}  {rate:.3} Mpps",
+            "{:.1} s  offered {}  {} {back}  wrong {}  {rate:.3} Mpps",
             elapsed.as_secs_f64(),
             totals.offered,
+            if forward == Forward::RxOnly { "taken" } else { "back" },
             totals.wrong
         );
         if since >= LINE_PERIOD {

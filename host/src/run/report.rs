@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+/// Errors and ports that are kept: a guest may say anything.
+const MOST_ERRORS: usize = 20;
+const MOST_PORTS: usize = 16;
+
 /// Everything that was said so far.
 #[derive(Debug, Default)]
 pub struct ImageReport {
@@ -55,7 +59,9 @@ impl ImageReport {
         }
         let Some(rest) = line.strip_prefix("barewire: ") else { return };
         if let Some(error) = rest.strip_prefix("error: ") {
-            self.errors.push(error.to_owned());
+            if self.errors.len() < MOST_ERRORS {
+                self.errors.push(error.to_owned());
+            }
             return;
         }
         let pairs = pairs(rest);
@@ -64,14 +70,16 @@ impl ImageReport {
         match rest.split(' ').next() {
             Some("port") => {
                 let mut words = rest.split(' ').skip(1);
-                let Some(index) = words.next().and_then(|word| word.parse().ok()) else { return };
+                let index =
+                    words.next().and_then(|word| word.parse().ok()).filter(|index| *index < MOST_PORTS);
+                let Some(index) = index else { return };
                 let port = self.ports.entry(index).or_default();
                 port.name = words.next().unwrap_or_default().to_owned();
                 port.rx_path = value("rx_path").unwrap_or_default().to_owned();
                 port.tx_path = value("tx_path").unwrap_or_default().to_owned();
             }
             Some("stats") => {
-                let Some(index) = number("port") else { return };
+                let Some(index) = number("port").filter(|index| *index < MOST_PORTS as u64) else { return };
                 let count = |key| number(key).unwrap_or(0);
                 let drops = pairs.iter().filter_map(|(key, value)| {
                     Some((key.strip_prefix("drop.")?.to_owned(), value.parse().ok()?))
@@ -97,11 +105,8 @@ impl ImageReport {
 
     /// Frames that the image dropped under a name.
     pub fn dropped(&self) -> u64 {
-        self.ports
-            .values()
-            .filter_map(|port| port.stats.as_ref())
-            .flat_map(|stats| stats.drops.values())
-            .sum()
+        let stats = self.ports.values().filter_map(|port| port.stats.as_ref());
+        stats.flat_map(|stats| stats.drops.values()).fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// The loops of the first port, which are those of all.
@@ -167,6 +172,11 @@ mod tests {
             report.line(line);
         }
         assert_eq!(report.errors, ["no port"]);
+        report.line("barewire: stats port=0 drop.a=18446744073709551615 drop.b=1");
+        assert_eq!(report.dropped(), u64::MAX);
+        report.ports.clear();
+        (0..1000).for_each(|_| report.line("barewire: error: again"));
+        assert_eq!(report.errors.len(), 20);
         assert!(report.ports.is_empty() && !report.ready);
     }
 }

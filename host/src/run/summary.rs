@@ -50,6 +50,8 @@ pub struct Summary {
     pub generated: u64,
     /// Unfit records by reason.
     pub unfit_reasons: BTreeMap<&'static str, u64>,
+    /// Frames of captures that the time did not suffice for.
+    pub unsent: u64,
     /// What else went wrong.
     pub problems: Vec<String>,
 }
@@ -115,11 +117,12 @@ impl Summary {
             offered: totals.offered,
             returned: totals.returned,
             dropped,
-            lost: totals.offered as i64 - totals.returned as i64 - dropped as i64,
+            lost: lost(totals.offered, totals.returned, dropped),
             wrong: totals.wrong,
             mpps: round(mpps),
             ports,
             generated: totals.generated,
+            unsent: traffic.unsent(),
             problems,
             ..Self::of_nothing(options, parts.unfit)
         }
@@ -148,6 +151,7 @@ impl Summary {
             ports: Vec::new(),
             generated: 0,
             unfit_reasons: reasons.into_iter().filter(|(_, count)| *count > 0).collect(),
+            unsent: 0,
             problems: Vec::new(),
         }
     }
@@ -156,6 +160,12 @@ impl Summary {
     pub fn good(&self) -> bool {
         self.lost == 0 && self.wrong == 0 && self.problems.is_empty()
     }
+}
+
+/// Offered, and neither returned nor dropped; whatever the image says it dropped.
+fn lost(offered: u64, returned: u64, dropped: u64) -> i64 {
+    let lost = i128::from(offered) - i128::from(returned) - i128::from(dropped);
+    lost.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 /// Each port's account, and what of it does not agree with what the wires saw.
@@ -170,11 +180,12 @@ fn ports(
         let lines = image.ports.get(&index).cloned().unwrap_or_default();
         let name = if lines.name.is_empty() { format!("i40e{index}") } else { lines.name };
         let stats = lines.stats.clone().unwrap_or_default();
-        let missed = stats.drops.get("rx-missed").copied().unwrap_or(0);
+        let kept = ["rx-missed", "rx-bad"].iter().filter_map(|reason| stats.drops.get(*reason));
+        let came_in = kept.fold(stats.rx_frames, |sum, count| sum.saturating_add(*count));
         if let (Some((to_card, from_card)), true) = (wires.get(index), lines.stats.is_some()) {
-            if stats.rx_frames + missed != *to_card {
-                let (rx, to) = (stats.rx_frames + missed, to_card);
-                problems.push(format!("{name} received {rx} frames, and {to} were put on its wire"));
+            if came_in != *to_card {
+                problems
+                    .push(format!("{name} received {came_in} frames, and {to_card} were put on its wire"));
             }
             if stats.tx_frames != *from_card {
                 let tx = stats.tx_frames;
@@ -235,6 +246,9 @@ impl fmt::Display for Summary {
             let reasons: Vec<String> =
                 self.unfit_reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
             writeln!(f, "unfit {} (records that no card carries: {})", self.unfit, reasons.join(", "))?;
+        }
+        if self.unsent > 0 {
+            writeln!(f, "unsent {}: the time did not suffice for the whole capture", self.unsent)?;
         }
         let first =
             self.first_frame_ms.map_or_else(|| "never".into(), |ms| format!("{ms:.0} ms after QEMU's start"));

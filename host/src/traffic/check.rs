@@ -72,16 +72,22 @@ pub fn is_right(forward: Forward, macs: &Macs, port: usize, offered: &[u8], back
     good && rest == &offered[12..]
 }
 
-/// Whether a frame that port `port` sent is one of `txonly`: testpmd's UDP frame of 64 bytes, 198.18.0.1 to 198.18.0.2.
-pub fn is_generated(macs: &Macs, port: usize, frame: &[u8]) -> bool {
-    const FROM_TYPE_ON: [u8; 30] = [
-        0x08, 0x00, 0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0xee, 0x93, 198, 18, 0, 1, 198, 18, 0, 2, 0, 9, 0, 9,
-        0, 30, 0, 0,
+/// Whether a frame that port `port` sent is one of `txonly`: testpmd's UDP frame, here of `len` bytes, 198.18.0.1 to
+/// 198.18.0.2.
+pub fn is_generated(macs: &Macs, port: usize, len: usize, frame: &[u8]) -> bool {
+    let [ip_high, ip_low] = (len as u16).wrapping_sub(14).to_be_bytes();
+    let [udp_high, udp_low] = (len as u16).wrapping_sub(34).to_be_bytes();
+    let sum = 0x4500 + 0x4011 + 0xc612 + 0x0001 + 0xc612 + 0x0002 + (len as u32).wrapping_sub(14);
+    let [sum_high, sum_low] = (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes();
+    let from_type_on = [
+        0x08, 0x00, 0x45, 0, ip_high, ip_low, 0, 0, 0, 0, 64, 17, sum_high, sum_low, 198, 18, 0, 1, 198, 18,
+        0, 2, 0, 9, 0, 9, udp_high, udp_low, 0, 0,
     ];
     let addresses = [Macs::peer(port), macs.own(port)].concat();
-    frame.len() == 64
+    frame.len() == len
+        && len >= 42
         && frame[..12] == addresses
-        && frame[12..42] == FROM_TYPE_ON
+        && frame[12..42] == from_type_on
         && frame[42..].iter().all(|byte| *byte == 0)
 }
 
@@ -94,6 +100,20 @@ mod tests {
         frame.resize(60, 7);
         frame[59] = last;
         frame
+    }
+
+    /// The frame that testpmd sends by default, with its checksum.
+    #[test]
+    fn a_generated_frame_is_testpmds() {
+        let macs = Macs(vec![[9; 6]]);
+        let mut frame =
+            vec![2, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 8, 0, 0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0xee, 0x93];
+        frame.extend([198, 18, 0, 1, 198, 18, 0, 2, 0, 9, 0, 9, 0, 30, 0, 0]);
+        frame.resize(64, 0);
+        assert!(is_generated(&macs, 0, 64, &frame));
+        assert!(!is_generated(&macs, 0, 65, &frame) && !is_generated(&macs, 1, 64, &frame));
+        frame[63] = 1;
+        assert!(!is_generated(&macs, 0, 64, &frame));
     }
 
     #[test]

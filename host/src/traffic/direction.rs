@@ -74,6 +74,12 @@ impl Direction {
         self.under_way.len()
     }
 
+    /// Frames of a set that is sent once and has not been, so far.
+    pub fn unsent(&self) -> u64 {
+        let len = self.frames.as_ref().filter(|_| !self.repeat).map_or(0, FrameSet::len);
+        (len as u64).saturating_sub(u64::from(self.next))
+    }
+
     /// Everything was sent, and nothing is under way.
     pub fn finished(&self) -> bool {
         let sent =
@@ -114,11 +120,8 @@ impl Direction {
                 Back::Right
             }
             None => {
+                // It takes nobody's place: what it may once have been is lost.
                 self.totals.wrong += 1;
-                // A frame that is not as it was sent takes the place of the oldest one; one too many takes none.
-                if self.under_way.pop_front().is_some() {
-                    self.totals.returned += 1;
-                }
                 Back::Wrong
             }
         }
@@ -183,7 +186,7 @@ mod tests {
         // Nothing is under way, and yet something comes.
         assert_eq!(back(&mut direction, 5), Back::Wrong);
         let totals = direction.totals();
-        assert_eq!((totals.offered, totals.returned, totals.wrong), (6, 4, 2));
+        assert_eq!((totals.offered, totals.returned, totals.wrong), (6, 3, 2));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub use wire::TrafficWire;
 use crate::Failure;
 use crate::capture::CaptureWriter;
 
+/// How long nobody listens while waiting.
+const HEARING: Duration = Duration::from_millis(50);
 /// Frames of a direction that may be under way, unless said otherwise.
 pub const IN_FLIGHT: usize = 256;
 
@@ -38,8 +40,20 @@ struct State {
     directions: Vec<Direction>,
     out: Vec<Option<CaptureWriter>>,
     in_flight: usize,
+    generated_len: usize,
     running: bool,
     times: Times,
+}
+
+/// Numbers for all directions.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Frames of a direction that may be under way.
+    pub in_flight: usize,
+    /// Bytes of the frames that the image makes in `txonly`.
+    pub generated_len: usize,
+    /// Sets begin again when they end.
+    pub repeat: bool,
 }
 
 /// When what happened.
@@ -56,17 +70,20 @@ pub struct Times {
 impl Traffic {
     /// Traffic for these ports, each with its frames or none, not started. Frames that port `p` receives come back at the port of
     /// [`tx_port`].
-    pub fn new(
-        forward: Forward,
-        macs: Macs,
-        ports: Vec<Option<FrameSet>>,
-        in_flight: usize,
-        repeat: bool,
-    ) -> Arc<Self> {
+    pub fn new(forward: Forward, macs: Macs, ports: Vec<Option<FrameSet>>, limits: Limits) -> Arc<Self> {
+        let Limits { in_flight, generated_len, repeat } = limits;
         let out = ports.iter().map(|_| None).collect();
         let directions = ports.into_iter().map(|frames| Direction::new(frames, repeat)).collect();
-        let state =
-            State { forward, macs, directions, out, in_flight, running: false, times: Times::default() };
+        let state = State {
+            forward,
+            macs,
+            directions,
+            out,
+            in_flight,
+            generated_len,
+            running: false,
+            times: Times::default(),
+        };
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 
@@ -115,14 +132,19 @@ impl Traffic {
         })
     }
 
-    /// Waits until nothing is under way any more, or nothing has come back for `quiet`. Says whether nothing is.
-    pub fn drain(&self, quiet: Duration) -> bool {
+    /// Waits until nothing is under way any more, or nothing has come back for `quiet`, or `hurry` says so. Says whether
+    /// nothing is.
+    pub fn drain(&self, quiet: Duration, hurry: impl Fn() -> bool) -> bool {
         let under_way =
             |state: &State| state.directions.iter().map(|direction| direction.under_way()).sum::<usize>();
         let mut before = under_way(&self.state());
         while before > 0 {
-            if self.wait(Instant::now() + quiet, |state| under_way(state) == 0) {
-                return true;
+            let until = Instant::now() + quiet;
+            // In short pieces, so that somebody who can't wait is heard.
+            while Instant::now() < until && !hurry() {
+                if self.wait(until.min(Instant::now() + HEARING), |state| under_way(state) == 0) {
+                    return true;
+                }
             }
             let now = under_way(&self.state());
             if now == before {
@@ -163,6 +185,11 @@ impl Traffic {
             .iter()
             .map(|direction| (direction.totals().offered, direction.sent_by_port))
             .collect()
+    }
+
+    /// Frames of sets that are sent once and have not been.
+    pub fn unsent(&self) -> u64 {
+        self.state().directions.iter().map(Direction::unsent).sum()
     }
 
     /// When what happened.

@@ -38,7 +38,8 @@ impl Wire for TrafficWire {
         let Some(direction) = state.directions.get_mut(tx_port(self.port, ports)) else { return };
         let (forward, macs) = (state.forward, &state.macs);
         if forward == Forward::TxOnly {
-            direction.generated(frame.len(), check::is_generated(macs, self.port, frame));
+            direction
+                .generated(frame.len(), check::is_generated(macs, self.port, state.generated_len, frame));
         } else {
             direction.back(frame.len(), |sent| check::is_right(forward, macs, self.port, sent, frame));
         }

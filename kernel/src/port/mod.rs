@@ -89,7 +89,8 @@ impl MacAddr {
         let mut bytes = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut bytes {
-            let part = parts.next().filter(|part| (1..=2).contains(&part.len()))?;
+            let digits = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let part = parts.next().filter(|part| (1..=2).contains(&part.len())).filter(digits)?;
             *byte = u8::from_str_radix(part, 16).ok()?;
         }
         parts.next().is_none().then_some(Self(bytes))
@@ -226,9 +227,15 @@ mod tests {
         let mac = MacAddr::parse("02:00:00:0a:ff:1").unwrap();
         assert_eq!(mac, MacAddr([2, 0, 0, 10, 255, 1]));
         assert_eq!(mac.to_string(), "02:00:00:0a:ff:01");
-        for wrong in
-            ["", "02:00:00:0a:ff", "02:00:00:0a:ff:01:02", "02:00:00:0a:ff:100", "x2:0:0:0:0:0", ":::::"]
-        {
+        for wrong in [
+            "",
+            "02:00:00:0a:ff",
+            "02:00:00:0a:ff:01:02",
+            "02:00:00:0a:ff:100",
+            "x2:0:0:0:0:0",
+            "+1:+2:+3:+4:+5:+6",
+            ":::::",
+        ] {
             assert_eq!(MacAddr::parse(wrong), None, "{wrong}");
         }
     }

@@ -102,6 +102,10 @@ fn receive_exact(
         let got = receive_some(socket, &mut bytes[done..], files, flags);
         let got = match got {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // Only the first byte may be missing; the rest of a message is waited for, and not for ever.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && flags.is_empty() => {
+                return Err(invalid("message that does not go on"));
+            }
             other => other?,
         };
         if got == 0 {

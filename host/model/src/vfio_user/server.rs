@@ -9,14 +9,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::message::{self, Message};
 use super::session;
 use crate::Xl710;
 use crate::stats::Counters;
 
+/// How long a client may take over one message.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Messages of one port that are handled before the others get their turn.
 const MESSAGES: usize = 64;
 
@@ -61,6 +64,8 @@ struct Port {
     path: PathBuf,
     listener: UnixListener,
     client: Option<UnixStream>,
+    /// A client was there and has gone.
+    left: bool,
     card: Xl710,
 }
 
@@ -87,7 +92,7 @@ struct Shared {
 pub struct Server {
     ports: Vec<Port>,
     shared: Arc<Shared>,
-    /// Goes on when every client has gone.
+    /// Goes on when a client has gone.
     stay: bool,
 }
 
@@ -148,7 +153,7 @@ impl Server {
         for (path, card) in ports {
             let listener = bind(&path)?;
             listener.set_nonblocking(true).map_err(|error| ServeError::Bind(path.clone(), error))?;
-            bound.push(Port { path, listener, client: None, card });
+            bound.push(Port { path, listener, client: None, left: false, card });
         }
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| ServeError::Poll(error.into()))?;
@@ -157,7 +162,7 @@ impl Server {
         Ok(Self { ports: bound, shared: Arc::new(shared), stay: false })
     }
 
-    /// Goes on serving when every client has gone.
+    /// Goes on serving when a client has gone.
     pub fn stay(mut self) -> Self {
         self.stay = true;
         self
@@ -168,24 +173,27 @@ impl Server {
         Handle(self.shared.clone())
     }
 
-    /// Serves until [`Handle::stop`], or until every client that came has gone.
+    /// Serves until [`Handle::stop`], or until a client has gone.
     ///
     /// # Errors
     /// What ended it otherwise.
     pub fn run(mut self) -> Result<(), ServeError> {
-        let mut served = false;
         while !self.shared.stop.load(Ordering::Acquire) {
             let ready = self.wait()?;
             self.take_orders();
             for (port, ready) in self.ports.iter_mut().zip(ready) {
                 if ready {
-                    serve(port)?;
+                    match serve(port) {
+                        // Whoever breaks the protocol loses its card; the others keep theirs.
+                        Err(_) if self.stay => disconnect(port),
+                        other => other?,
+                    }
                 }
-                served |= port.client.is_some();
             }
             self.ports.iter_mut().for_each(|port| port.card.pump());
             self.publish();
-            if served && !self.stay && self.ports.iter().all(|port| port.client.is_none()) {
+            // The ports are those of one machine: it is gone, or can't use one of them any more.
+            if !self.stay && self.ports.iter().any(|port| port.left) {
                 break;
             }
         }
@@ -201,7 +209,10 @@ impl Server {
                 None => PollFd::from_borrowed_fd(port.listener.as_fd(), PollFlags::IN),
             });
         }
-        match poll(&mut fds, None) {
+        // Rings that are longer than one go are gone on with, after a look at the sockets.
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let busy = self.ports.iter().any(|port| port.card.is_busy());
+        match poll(&mut fds, busy.then_some(&at_once)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(ServeError::Poll(error.into())),
         }
@@ -235,7 +246,10 @@ impl Server {
 fn serve(port: &mut Port) -> Result<(), ServeError> {
     let Some(client) = &port.client else {
         if let Ok((client, _)) = port.listener.accept() {
-            port.client = Some(client);
+            // A client that stops in the middle of a message must not hold up the others.
+            let bounded =
+                client.set_read_timeout(Some(PATIENCE)).and(client.set_write_timeout(Some(PATIENCE)));
+            port.client = bounded.is_ok().then_some(client);
         }
         return Ok(());
     };
@@ -244,10 +258,9 @@ fn serve(port: &mut Port) -> Result<(), ServeError> {
         match message::receive(client.as_fd(), false) {
             Ok(Some(mut message)) => {
                 if let Err(error) = answer(client, &mut port.card, &mut message) {
-                    if error.kind() != io::ErrorKind::BrokenPipe {
-                        return failed(port.card.name(), error);
-                    }
-                    break;
+                    let gone = error.kind() == io::ErrorKind::BrokenPipe;
+                    disconnect(port);
+                    return if gone { Ok(()) } else { failed(port.card.name(), error) };
                 }
             }
             Ok(None) => return Ok(()),
@@ -277,7 +290,7 @@ fn answer(client: &UnixStream, card: &mut Xl710, message: &mut Message) -> io::R
 
 /// The VMM is gone, and its memory with it.
 fn disconnect(port: &mut Port) {
-    port.client = None;
+    (port.client, port.left) = (None, true);
     port.card.unmap_all_dma();
     port.card.reset();
 }

@@ -53,7 +53,7 @@ fn version(body: &[u8]) -> Result<Vec<u8>, i32> {
     }
     let mut out = vec![0; 4];
     out.extend(
-        br#"{"capabilities":{"max_msg_fds":16,"max_data_xfer_size":4096,"pgsizes":4096,"max_dma_maps":65535,"write_multiple":true}}"#,
+        br#"{"capabilities":{"max_msg_fds":16,"max_data_xfer_size":4096,"pgsizes":4096,"max_dma_maps":4096,"write_multiple":true}}"#,
     );
     out.push(0);
     Ok(out)
