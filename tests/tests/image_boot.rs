@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         case("note_and_size", note_and_size),
         case("wrong_option_is_named", wrong_option),
         case("no_port_is_named", no_port),
+        case("loops_that_are_not_there_are_refused", no_such_loops),
         case("command_line_of_4000_bytes_is_read_to_its_end", long_command_line),
     ];
     for (cpu, vectors) in [
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     for (name, report) in EXCEPTIONS {
         cases.push(case(format!("exception_{name}"), move |ground| raises(ground, name, report)));
     }
+    cases.push(case("link_changes_are_told", link_changes));
     cases.push(case("forwards_without_a_console", |ground| {
         forwards(ground, |machine| machine.console = false)
     }));
@@ -161,6 +163,10 @@ fn no_port(ground: &Ground) -> Result<(), Failed> {
     fails_with(ground, "", "no port: ")
 }
 
+fn no_such_loops(ground: &Ground) -> Result<(), Failed> {
+    fails_with(ground, "--isa=avx512", "option --isa=avx512: this image has scalar loops only")
+}
+
 /// A longer one than 4 KiB overwrites the loader's own data in QEMU, before the image runs.
 fn long_command_line(ground: &Ground) -> Result<(), Failed> {
     let options = format!("{} --self-test=boot", "--promiscuous ".repeat(283));
@@ -212,6 +218,35 @@ impl Counting {
         let waited = changed.wait_timeout_while(counts, limit, |counts| counts.back.len() < FRAMES as usize);
         waited.expect("no test panics with the wire").0.back.clone()
     }
+}
+
+/// A port that starts without a link, and whose link comes, goes and comes: each change is told, and the end is in order.
+fn link_changes(ground: &Ground) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let socket = folder.path().join("card");
+    let config = PortConfig { device_id: 0x1583, mac: [0x68, 5, 0xca, 0, 0, 1], name: "test".into() };
+    let mut card = Xl710::new(config, Box::new(model::wire::SinkWire));
+    card.set_link(false);
+    card.faults().mac_config_needs_link = true;
+    let server = Server::bind(vec![(socket.clone(), card)])?;
+    let handle = server.handle();
+    let thread = std::thread::spawn(move || server.run());
+    let mut machine = machine(ground, "--forward-mode=io");
+    machine.cards = vec![socket];
+    let mut guest = Guest::start(machine.command(&ground.qemu))?;
+    guest.wait_for("barewire: port 0 i40e0 mac=68:05:ca:00:00:01 link=down speed=0")?;
+    guest.wait_for("barewire ready: 1 ports")?;
+    for (up, told) in
+        [(true, "link=up speed=40000"), (false, "link=down speed=0"), (true, "link=up speed=40000")]
+    {
+        handle.set_link(0, up);
+        guest.wait_for(&format!("barewire: link port=0 name=i40e0 {told}"))?;
+    }
+    guest.say("quit\n")?;
+    let (status, said) = guest.end()?;
+    thread.join().map_err(|_| "the model panicked")??;
+    let good = status == Some(DEBUG_EXIT_SUCCESS) && said.contains("barewire: end status=ok");
+    ensure(good, || format!("{status:?}\n{said}"))
 }
 
 /// One port, macswap, frames that the wire has from the start: they come back once the image forwards, whatever it
