@@ -254,18 +254,17 @@ mod tests {
     fn the_mirror_is_the_one_that_apt_names() {
         let targets = "http://security.example.org/debian-security/ Debian main\n\
                        http://apt.example.com/tools Example main\n\
-                       http://mirror.example.org/debian/ Debian main\n";
-        assert_eq!(parse_mirror(targets).as_deref(), Some("http://mirror.example.org/debian/"));
+                       http://deb.example.org/debian/ Debian main\n";
+        assert_eq!(parse_mirror(targets).as_deref(), Some("http://deb.example.org/debian/"));
         assert_eq!(parse_mirror("http://archive.example.com/ubuntu/ Ubuntu main\n"), None);
     }
 
     #[test]
     fn sources_of_both_formats_are_read() {
-        let deb822 =
-            "Types: deb\n# http://snapshot.example.org/debian\nURIs: http://mirror.example.org/debian\n";
-        assert_eq!(parse_sources(deb822).as_deref(), Some("http://mirror.example.org/debian"));
-        let line = "deb [arch=amd64] https://mirror.example.org/debian/ bookworm main\n";
-        assert_eq!(parse_sources(line).as_deref(), Some("https://mirror.example.org/debian"));
+        let deb822 = "Types: deb\n# http://old.example.org/debian\nURIs: http://deb.example.org/debian\n";
+        assert_eq!(parse_sources(deb822).as_deref(), Some("http://deb.example.org/debian"));
+        let line = "deb [arch=amd64] https://deb.example.org/debian/ bookworm main\n";
+        assert_eq!(parse_sources(line).as_deref(), Some("https://deb.example.org/debian"));
         assert_eq!(parse_sources("deb http://archive.example.com/ubuntu jammy main\n"), None);
     }
 }
