@@ -7,11 +7,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use crate::child;
+use crate::{child, signals};
 
 /// What to copy.
 pub struct Packages<'a> {
@@ -45,7 +47,7 @@ impl Packages<'_> {
         fs::create_dir_all(&cache).map_err(|error| told(&cache, error))?;
         let lock_path = cache.join(format!("{}.lock", self.label));
         let lock = File::create(&lock_path).map_err(|error| told(&lock_path, error))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|error| told(&lock_path, error.into()))?;
+        wait_for_lock(&lock, progress).map_err(|error| told(&lock_path, error))?;
         let current = cache.join(self.label);
         if let Ok(root) = fs::canonicalize(current.join("root")) {
             return Ok(root);
@@ -102,6 +104,23 @@ impl Packages<'_> {
             apt.run("apt-get", &[&["download"], &names[..]].concat())?;
         }
         Ok(())
+    }
+}
+
+/// Waits until no other process makes the same copy, or the process is asked to stop.
+fn wait_for_lock(lock: &File, progress: &mut dyn FnMut(&str)) -> io::Result<()> {
+    let mut told = false;
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(_) if signals::stop_asked() => return Err(io::ErrorKind::Interrupted.into()),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !std::mem::replace(&mut told, true) {
+            progress("waiting for another process that fetches it");
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -67,6 +67,27 @@ fn options_out_of_range_are_refused() {
 }
 
 #[test]
+fn a_capture_is_not_written_over_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("in.pcap");
+    fs::write(&path, "precious").unwrap();
+    let link = files.path().join("link.pcap");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let (path, link) = (path.display().to_string(), link.display().to_string());
+    for args in [
+        &["--port", &format!("i40e,pcap={path},out={path}")][..],
+        &["--pcap", &path, "--port", &format!("i40e,out={link}")],
+        &["--port", &format!("i40e,pcap={link}"), "--port", &format!("i40e,out={path}")],
+    ] {
+        refused(folder.path(), args, "it is read, too", 0);
+    }
+    let twice = format!("i40e,out={path}.new");
+    refused(folder.path(), &["--port", &twice, "--port", &twice], "given to two ports", 0);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[test]
 fn an_image_has_at_most_16_ports() {
     let folder = tempfile::tempdir().unwrap();
     refused(folder.path(), &["--port", "i40e"].repeat(17), "17 ports: an image has at most 16", 0);

@@ -137,6 +137,7 @@ boot_directories:
     main = sym crate::image_main,
 );
 
+// SAFETY: the linker script defines these; only their addresses are used.
 unsafe extern "C" {
     static image_start: u8;
     static image_end: u8;

@@ -101,6 +101,7 @@ exception_stubs:
     report = sym report,
 );
 
+// SAFETY: the assembler above defines it, with an address for each of 32 vectors.
 unsafe extern "C" {
     static exception_stubs: [u64; 32];
 }

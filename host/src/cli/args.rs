@@ -1,7 +1,8 @@
 //! Options and their ranges.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -78,7 +79,7 @@ pub struct RunArgs {
     /// How long traffic is sent, in seconds, 0.1 to 86400: without it 5, and captures that are sent once to their end
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     seconds: Option<f64>,
-    /// Frames of a direction that may be under way, 1 to 4096
+    /// Frames of a direction that may be under way, 1 to 4096; fewer where the transmit ring holds fewer
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     in_flight: u16,
     /// An image that is there already
@@ -163,8 +164,30 @@ impl RunArgs {
             image: self.image.clone(),
         };
         check_together(&options)?;
+        check_files(&options)?;
         Ok(options)
     }
+}
+
+/// A file that is written and read, or written twice.
+fn check_files(options: &RunOptions) -> Result<(), Failure> {
+    // Two names of one file are the same file; one that does not exist yet is known by its name only.
+    let same = |a: &Path, b: &Path| match (std::fs::metadata(a), std::fs::metadata(b)) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => a == b,
+    };
+    let outs: Vec<&Path> = options.ports.iter().filter_map(|port| port.out.as_deref()).collect();
+    let own = options.ports.iter().filter_map(|port| port.pcap.as_deref());
+    let ins: Vec<&Path> = own.chain(options.pcap.as_deref()).collect();
+    for (index, out) in outs.iter().enumerate() {
+        if ins.iter().any(|input| same(input, out)) {
+            return Err(Failure::usage(format!("out={}: it is read, too", out.display())));
+        }
+        if outs.iter().take(index).any(|other| same(other, out)) {
+            return Err(Failure::usage(format!("out={}: given to two ports", out.display())));
+        }
+    }
+    Ok(())
 }
 
 /// Options that can't go together, or with this many ports.

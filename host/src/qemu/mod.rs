@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::packages::Packages;
-use crate::{Failure, child};
+use crate::{Failure, child, signals};
 
 pub use accel::{Accel, choose};
 pub use line::{DEBUG_EXIT_FAILURE, DEBUG_EXIT_OPTION, DEBUG_EXIT_SUCCESS, Machine};
@@ -57,8 +57,11 @@ impl Qemu {
         };
         let mut obtain = || packages.obtain(&mut |step| progress(&format!("QEMU: {step}")));
         let qemu = Self::in_root(&obtain().map_err(no_way)?);
-        if qemu.check().is_ok() {
-            return Ok(qemu);
+        match qemu.check() {
+            Ok(()) => return Ok(qemu),
+            // A check that was broken off says nothing of the copy.
+            Err(why) if signals::stop_asked() => return Err(no_way(why)),
+            Err(_) => {}
         }
         // A copy that was damaged since it was made.
         packages.discard();

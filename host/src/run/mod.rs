@@ -174,7 +174,11 @@ impl Cards {
         let macs: Vec<[u8; 6]> =
             (0..options.ports.len()).map(|port| [0x68, 0x05, 0xca, 0, 0, port as u8]).collect();
         let repeat = !plan.from_capture || options.repeat;
-        let limits = Limits { in_flight: options.in_flight, generated_len: options.generated_len(), repeat };
+        let limits = Limits {
+            in_flight: options.in_flight(&plan.ports),
+            generated_len: options.generated_len(),
+            repeat,
+        };
         let traffic = Traffic::new(options.forward, Macs(macs.clone()), plan.ports, limits);
         let folder = tempfile::Builder::new().prefix("barewire-").tempdir();
         let folder = folder.map_err(|error| Failure::usage(format!("folder for sockets: {error}")))?;

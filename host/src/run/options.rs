@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::qemu::Accel;
-use crate::traffic::Forward;
+use crate::traffic::{Forward, FrameSet};
 
 /// One port of the machine: a software XL710.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +92,16 @@ impl RunOptions {
         self.duration.unwrap_or(if self.has_capture() && !self.repeat { CAPTURE } else { SET })
     }
 
+    /// Frames of a direction that may be under way: no more than fit into the transmit ring with a burst to spare, so
+    /// that nothing is dropped for want of room.
+    pub fn in_flight(&self, sets: &[Option<FrameSet>]) -> usize {
+        const BUFFER: usize = 2048;
+        const SPARE: usize = 32;
+        let longest = sets.iter().flatten().map(FrameSet::longest).max().unwrap_or(0);
+        let room = usize::from(self.txd).saturating_sub(SPARE) / longest.div_ceil(BUFFER).max(1);
+        self.in_flight.min(room.max(1))
+    }
+
     /// Bytes of the frames that the image makes in `txonly`.
     pub fn generated_len(&self) -> usize {
         self.frame_size.unwrap_or(64)
@@ -112,5 +122,20 @@ impl RunOptions {
                 _ => String::new(),
             }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::sized;
+
+    #[test]
+    fn no_more_is_under_way_than_the_transmit_ring_holds() {
+        let options = |txd| RunOptions { txd, ..RunOptions::default() };
+        let in_flight = |txd, len| options(txd).in_flight(&[Some(sized(0, len)), None]);
+        assert_eq!((in_flight(1024, 60), in_flight(1024, 2048)), (256, 256));
+        // Five buffers a frame: 992 descriptors hold 198.
+        assert_eq!((in_flight(1024, 9728), in_flight(64, 9728), in_flight(64, 60)), (198, 6, 32));
     }
 }

@@ -30,6 +30,11 @@ impl FrameSet {
         self.frames.is_empty()
     }
 
+    /// Bytes of the longest one.
+    pub fn longest(&self) -> usize {
+        self.frames.iter().map(|frame| frame.len()).max().unwrap_or(0)
+    }
+
     /// The frame of that index.
     pub fn get(&self, index: u32) -> Option<&[u8]> {
         self.frames.get(index as usize).map(|frame| &frame[..])
