@@ -68,6 +68,14 @@ impl Guest {
         Ok(())
     }
 
+    /// It has not ended.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn is_running(&mut self) -> Result<bool, Failed> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
     /// Waits for its end; returns the exit status and everything that it said.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         case("note_and_size", note_and_size),
         case("wrong_option_is_named", wrong_option),
         case("no_port_is_named", no_port),
+        case("a_machine_without_qemus_way_out_reboots_or_halts", other_ways_out),
         case("loops_that_are_not_there_are_refused", no_such_loops),
         case("command_line_of_4000_bytes_is_read_to_its_end", long_command_line),
     ];
@@ -161,6 +162,17 @@ fn wrong_option(ground: &Ground) -> Result<(), Failed> {
 
 fn no_port(ground: &Ground) -> Result<(), Failed> {
     fails_with(ground, "", "no port: ")
+}
+
+/// By configuration: after the report of an exception a machine starts again, which ends a QEMU that must not reboot, or
+/// stands still.
+fn other_ways_out(ground: &Ground) -> Result<(), Failed> {
+    let (status, said) = run_to_end(ground, &machine(ground, "--exit=reboot --self-test=exception:gp"))?;
+    ensure(status == Some(0) && said.contains("#GP general protection"), || format!("{status:?}\n{said}"))?;
+    let machine = machine(ground, "--exit=halt --self-test=exception:gp");
+    let mut guest = Guest::start(machine.command(&ground.qemu))?;
+    guest.wait_for("backtrace: ")?;
+    ensure(guest.is_running()?, || "it did not stand still".into())
 }
 
 fn no_such_loops(ground: &Ground) -> Result<(), Failed> {

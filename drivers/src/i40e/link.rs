@@ -21,8 +21,8 @@ pub fn status<M: Machine>(machine: &M, queue: &mut AdminQueue<M>) -> Result<Link
 
 /// 0x0603: frames up to the card's maximum. Some firmware refuses it while the link is down.
 ///
-/// By drivers: the card's 9728 is the largest value; whether it counts the FCS is not settled, so the last 4 lengths are
-/// unproven on silicon.
+/// By drivers: the card's 9728 is the largest value; whether it counts the FCS is not settled, so the last 4
+/// lengths are unproven on silicon.
 pub fn set_mac_config<M: Machine>(machine: &M, queue: &mut AdminQueue<M>) -> Result<(), Error> {
     const CRC_ENABLE: u8 = 0x04;
     let mut command = Command::new("Set MAC Config", 0x0603).u16(0, MAX_FRAME as u16);

@@ -9,6 +9,7 @@
 //! guest writes panics or loops.
 
 mod adminq;
+mod card;
 mod checksum;
 mod device;
 mod dma;

@@ -68,8 +68,8 @@ pub struct Times {
 }
 
 impl Traffic {
-    /// Traffic for these ports, each with its frames or none, not started. Frames that port `p` receives come back at the port of
-    /// [`tx_port`].
+    /// Traffic for these ports, each with its frames or none, not started. Frames that port `p` receives come back
+    /// at the port of [`tx_port`].
     pub fn new(forward: Forward, macs: Macs, ports: Vec<Option<FrameSet>>, limits: Limits) -> Arc<Self> {
         let Limits { in_flight, generated_len, repeat } = limits;
         let out = ports.iter().map(|_| None).collect();
@@ -201,8 +201,8 @@ impl Traffic {
     pub fn finish_captures(&self) -> bool {
         let mut state = self.state();
         // Every one is ended, whether or not one before it failed.
-        let broken = state.out.iter_mut().filter_map(Option::take).map(CaptureWriter::finish);
-        broken.filter(|whole| !whole).count() == 0
+        let ended = state.out.iter_mut().filter_map(Option::take).map(CaptureWriter::finish);
+        ended.filter(|whole| !whole).count() == 0
     }
 }
 
