@@ -26,6 +26,8 @@ pub enum DropReason {
     TxSegments,
     /// With an empty buffer, or one outside of the packet memory.
     TxBuffer,
+    /// With a request that the card can't carry out: headers outside of the frame, a segment in too many buffers.
+    TxRequest,
     /// The transmit queue was stopped with the frame in it.
     TxStopped,
     /// The card took the frame and discarded it, since its link was down.
@@ -34,7 +36,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::RxOnly,
         Self::RxMissed,
         Self::RxBad,
@@ -46,6 +48,7 @@ impl DropReason {
         Self::TxTooLong,
         Self::TxSegments,
         Self::TxBuffer,
+        Self::TxRequest,
         Self::TxStopped,
         Self::TxLinkDown,
     ];
@@ -64,6 +67,7 @@ impl DropReason {
             Self::TxTooLong => "tx-too-long",
             Self::TxSegments => "tx-segments",
             Self::TxBuffer => "tx-buffer",
+            Self::TxRequest => "tx-request",
             Self::TxStopped => "tx-stopped",
             Self::TxLinkDown => "tx-link-down",
         }
@@ -122,6 +126,6 @@ mod tests {
         let mut names = DropReason::ALL.map(DropReason::name);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_eq!(drops.total(), 91);
+        assert_eq!(drops.total(), 105);
     }
 }

@@ -18,11 +18,14 @@ pub mod lcore;
 pub mod packet;
 pub mod pool;
 pub mod port;
+pub mod ptype;
 pub mod report;
+pub mod request;
 pub mod topology;
 
 pub use burst::Burst;
 pub use drops::{DropReason, Drops};
-pub use packet::{Meta, Packet};
+pub use packet::{Checksum, Meta, Packet};
 pub use pool::{BLOCK, BufferLayout, Buffers, Pool};
 pub use port::{Link, MacAddr, RxQueue, TxQueue};
+pub use request::TxRequest;

@@ -6,12 +6,15 @@
 //!
 //! | word | bits  | field |
 //! |------|-------|-------|
-//! | lo   | 31:16 | VLAN tag that was stripped, with priority (L2TAG1) |
-//! | lo   | 63:32 | hash of the flow (RSS) |
+//! | lo   | 15:0  | **ours**: what the transmit queue is asked for, see [`crate::request`]; 0 from receive |
+//! | lo   | 31:16 | VLAN tag that was stripped, with priority (L2TAG1), or that is to be inserted |
+//! | lo   | 63:32 | hash of the flow (RSS), or lengths that go with a request |
 //! | hi   | 0     | the card has written this (DD); no meaning once a packet is in a burst |
 //! | hi   | 1     | last buffer of its frame (EOP) |
 //! | hi   | 2     | a VLAN tag was stripped (L2TAG1P) |
 //! | hi   | 3     | the card looked at layers 3 and 4 (L3L4P) |
+//! | hi   | 13:12 | 3: the hash is one (FLTSTAT) |
+//! | hi   | 15    | IPv6 with extension headers (IPV6EXADD) |
 //! | hi   | 26:19 | error bits |
 //! | hi   | 37:30 | packet type |
 //! | hi   | 51:38 | bytes of the frame in this buffer, without FCS |
@@ -20,6 +23,25 @@
 //!
 //! A frame in several buffers is several entries, in order, without EOP on all but the last; flags, tag, hash
 //! and type count in the last one.
+
+use crate::ptype::{Ip, PacketType};
+
+/// What a card found about a checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nothing: software has to look.
+    Unknown,
+    /// It is right.
+    Good,
+    /// It is wrong.
+    Bad,
+}
+
+impl Checksum {
+    const fn from_error(error: bool) -> Self {
+        if error { Self::Bad } else { Self::Good }
+    }
+}
 
 /// Metadata of one buffer of a frame. See the module for the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +58,16 @@ impl Meta {
     pub const EOP: u64 = 1 << 1;
     /// L2TAG1P in `hi`.
     pub const VLAN_STRIPPED: u64 = 1 << 2;
+    /// L3L4P in `hi`.
+    const L3L4: u64 = 1 << 3;
+    /// IPV6EXADD in `hi`.
+    const IPV6_EXTENSIONS: u64 = 1 << 15;
+    /// IPE in `hi`.
+    const IP_ERROR: u64 = 1 << 22;
+    /// L4E in `hi`.
+    const L4_ERROR: u64 = 1 << 23;
+    /// PPRS in `hi`: checksums were not looked at.
+    const NOT_CHECKED: u64 = 1 << 26;
     /// Lowest bit of the error field in `hi`.
     pub const ERROR_SHIFT: u32 = 19;
     /// Lowest bit of the packet type in `hi`.
@@ -94,9 +126,40 @@ impl Meta {
         if self.hi & Self::VLAN_STRIPPED != 0 { Some((self.lo >> 16) as u16) } else { None }
     }
 
-    /// The flow hash.
-    pub const fn hash(self) -> u32 {
-        (self.lo >> 32) as u32
+    /// The flow hash, if the card made one.
+    pub const fn flow_hash(self) -> Option<u32> {
+        if self.hi >> 12 & 3 == 3 { Some((self.lo >> 32) as u32) } else { None }
+    }
+
+    /// The card's packet type taken apart.
+    pub const fn packet_type(self) -> PacketType {
+        PacketType::decode(self.ptype())
+    }
+
+    /// What the card found about the checksum of the (innermost) IPv4 header.
+    pub const fn ip_checksum(self) -> Checksum {
+        let kind = self.packet_type();
+        let innermost = if kind.inner.is_some() { kind.inner } else { kind.ip };
+        if !self.was_checked() || !matches!(innermost, Some(Ip::V4)) {
+            return Checksum::Unknown;
+        }
+        Checksum::from_error(self.hi & Self::IP_ERROR != 0)
+    }
+
+    /// What the card found about the checksum of layer 4. One that it can't know is [`Checksum::Unknown`]: of another
+    /// protocol, of a fragment, behind IPv6 extension headers.
+    pub const fn l4_checksum(self) -> Checksum {
+        if !self.was_checked()
+            || !self.packet_type().has_l4_checksum()
+            || self.hi & Self::IPV6_EXTENSIONS != 0
+        {
+            return Checksum::Unknown;
+        }
+        Checksum::from_error(self.hi & Self::L4_ERROR != 0)
+    }
+
+    const fn was_checked(self) -> bool {
+        self.hi & Self::L3L4 != 0 && self.hi & Self::NOT_CHECKED == 0
     }
 }
 
@@ -120,10 +183,30 @@ mod tests {
     /// EOF, tag 0x6123 with L2TAG1P, hash 0xdeadbeef.
     #[test]
     fn fields_are_where_the_card_writes_them() {
-        let meta = Meta { lo: 0xdead_beef_6123_0000, hi: 1514 << 38 | 24 << 30 | 0b111 };
-        assert_eq!((meta.len(), meta.ptype(), meta.hash()), (1514, 24, 0xdead_beef));
+        let meta = Meta { lo: 0xdead_beef_6123_0000, hi: 1514 << 38 | 24 << 30 | 3 << 12 | 0b1111 };
+        assert_eq!((meta.len(), meta.ptype(), meta.flow_hash()), (1514, 24, Some(0xdead_beef)));
+        assert_eq!((meta.ip_checksum(), meta.l4_checksum()), (Checksum::Good, Checksum::Good));
         assert_eq!((meta.stripped_vlan(), meta.is_last(), meta.start()), (Some(0x6123), true, 0));
         assert_eq!(Meta { lo: 0, hi: 0x10 << 19 }.errors(), 0x10);
+    }
+
+    /// As Linux's `i40e_rx_checksum` judges: nothing without L3L4P, nothing of what is neither TCP, UDP nor SCTP.
+    #[test]
+    fn checksums_are_judged_where_the_card_looked() {
+        let meta = |ptype: u64, bits: u64| Meta { lo: 0, hi: ptype << 30 | bits };
+        let (looked, ip_wrong, l4_wrong) = (1 << 3, 1 << 22, 1 << 23);
+        let both = |meta: Meta| (meta.ip_checksum(), meta.l4_checksum());
+        use Checksum::{Bad, Good, Unknown};
+        assert_eq!(both(meta(26, looked)), (Good, Good));
+        assert_eq!(both(meta(26, looked | ip_wrong)), (Bad, Good));
+        assert_eq!(both(meta(26, looked | l4_wrong)), (Good, Bad));
+        assert_eq!(both(meta(26, 0)), (Unknown, Unknown));
+        assert_eq!(both(meta(26, looked | 1 << 26)), (Unknown, Unknown));
+        assert_eq!(both(meta(22, looked)), (Good, Unknown));
+        assert_eq!(both(meta(92, looked)), (Unknown, Good));
+        assert_eq!(both(meta(92, looked | 1 << 15)), (Unknown, Unknown));
+        assert_eq!(both(meta(11, looked)), (Unknown, Unknown));
+        assert_eq!(meta(26, looked).flow_hash(), None);
     }
 
     #[test]

@@ -26,6 +26,42 @@ pub mod tx {
     pub const RS: u64 = 1 << 5;
     /// The card adds the FCS; always set.
     pub const ICRC: u64 = 1 << 6;
+    /// Insert the tag in bits 63:48.
+    pub const IL2TAG1: u64 = 0x008 << 4;
+    /// IPv6.
+    pub const IIPT_IPV6: u64 = 0x020 << 4;
+    /// IPv4 whose checksum stays.
+    pub const IIPT_IPV4: u64 = 0x040 << 4;
+    /// IPv4 whose checksum is filled in.
+    pub const IIPT_IPV4_CSUM: u64 = 0x060 << 4;
+    /// A TCP checksum is filled in.
+    pub const L4T_TCP: u64 = 0x100 << 4;
+    /// An SCTP checksum is filled in.
+    pub const L4T_SCTP: u64 = 0x200 << 4;
+    /// A UDP checksum is filled in.
+    pub const L4T_UDP: u64 = 0x300 << 4;
+    /// Lowest bit of the length in front of IP, in 2 bytes.
+    pub const MACLEN_SHIFT: u32 = 16;
+    /// Lowest bit of the length of IP, in 4 bytes.
+    pub const IPLEN_SHIFT: u32 = 23;
+    /// Lowest bit of the length of layer 4, in 4 bytes.
+    pub const L4LEN_SHIFT: u32 = 30;
+    /// Lowest bit of the tag.
+    pub const L2TAG1_SHIFT: u32 = 48;
+
+    /// Type of a context descriptor.
+    pub const TYPE_CONTEXT: u64 = 1;
+    /// Quadword 1: the frame is cut into segments.
+    pub const CONTEXT_TSO: u64 = 0x01 << 4;
+    /// Quadword 1: insert the second tag.
+    pub const CONTEXT_IL2TAG2: u64 = 0x04 << 4;
+    /// Quadword 1: lowest bit of the payload's length.
+    pub const CONTEXT_LEN_SHIFT: u32 = 30;
+    /// Quadword 1: lowest bit of the segment size.
+    pub const CONTEXT_MSS_SHIFT: u32 = 50;
+    /// Quadword 0: lowest bit of the second tag.
+    pub const CONTEXT_L2TAG2_SHIFT: u32 = 32;
+
     /// Lowest bit of the buffer's size, bits 47:34.
     pub const SIZE_SHIFT: u32 = 34;
     /// Largest size of a buffer.

@@ -27,6 +27,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod tx_request;
 
 pub use error::{AdminFault, Error};
 pub use ids::{Device, device};

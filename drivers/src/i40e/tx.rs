@@ -2,7 +2,8 @@
 //!
 //! `next` is the first free descriptor, `used` counts those behind it that still own a buffer, so the oldest is
 //! `next - used`. Completion is asked for (RS) at the end of the frame that fills or crosses the end of each
-//! aligned block of 32, and read there: then the whole block is done, since the card works in order.
+//! aligned block of 32, and read there: then the whole block is done, since the card works in order. A frame may go
+//! over several blocks; then its end reports for all that end within it.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -12,7 +13,11 @@ use kernel::port::{QueueCounters, QueueSetup};
 use kernel::{BLOCK, Buffers, Burst, DropReason, Drops, Meta, TxQueue};
 
 use super::desc::tx;
+use super::tx_request::{self, Encoded};
 use super::{MAX_FRAME, MAX_TX_BUFFERS, MIN_FRAME};
+
+/// In the place of a buffer: buffers start behind their headroom, and this is no such place.
+const NO_BUFFER: u32 = u32::MAX;
 
 /// A transmit queue.
 pub struct Tx<B> {
@@ -22,8 +27,12 @@ pub struct Tx<B> {
     /// Device address of byte 0 of the packet memory, and its bytes.
     base: u64,
     memory_len: u64,
-    /// The buffer of each descriptor.
+    /// The buffer of each descriptor; [`NO_BUFFER`] for a context descriptor.
     shadow: Box<[u32]>,
+    /// For each block: there is a context descriptor in it.
+    mixed: Box<[bool]>,
+    /// Sent buffers that are no whole block.
+    loose: heapless::Vec<u32, { 2 * BLOCK }>,
     /// For each block the descriptor whose completion completes it.
     report_at: Box<[u16]>,
     count: usize,
@@ -44,6 +53,8 @@ impl<B: Bar> Tx<B> {
             base: setup.memory.addr().as_u64(),
             memory_len: setup.memory.len() as u64,
             shadow: vec![0; count].into_boxed_slice(),
+            mixed: vec![false; count / BLOCK].into_boxed_slice(),
+            loose: heapless::Vec::new(),
             report_at: vec![0; count / BLOCK].into_boxed_slice(),
             count,
             next: 0,
@@ -77,74 +88,115 @@ impl<B: Bar> Tx<B> {
         if index >= self.count { index - self.count } else { index }
     }
 
-    /// The oldest block, if all of its buffers have been sent.
+    /// Where the oldest block starts, if all of it has been sent.
     #[inline]
-    fn sent_block(&self) -> Option<&[u32; BLOCK]> {
+    fn sent_block(&self) -> Option<usize> {
         if self.used < BLOCK {
             return None;
         }
         let start = self.wrap(self.next + self.count - self.used);
         let report_at = usize::from(*self.report_at.get(start / BLOCK)?);
         let done = self.descriptors.read(report_at, 1) & tx::TYPE_MASK == tx::DONE;
-        let block = self.shadow.get(start..start + BLOCK)?;
-        if done { block.try_into().ok() } else { None }
+        done.then_some(start)
+    }
+
+    /// Takes the block at `start` back: whole into `whole`, or, if there are context descriptors in it, its buffers among
+    /// the loose ones. Says which.
+    #[inline]
+    fn retire(&mut self, start: usize, whole: &mut [u32; BLOCK]) -> bool {
+        self.used -= BLOCK;
+        let block = self.shadow.get(start..start + BLOCK).unwrap_or_default();
+        let mixed = self.mixed.get_mut(start / BLOCK).is_some_and(core::mem::take);
+        if !mixed && block.len() == BLOCK {
+            whole.copy_from_slice(block);
+            return true;
+        }
+        for buffer in block.iter().filter(|buffer| **buffer != NO_BUFFER) {
+            // There is room: a block is only looked at while fewer than a block are loose.
+            let _ = self.loose.push(*buffer);
+        }
+        false
     }
 
     /// Gives sent buffers back until `wanted` descriptors are free.
     fn make_room(&mut self, wanted: usize, buffers: &mut impl Buffers) -> bool {
         while self.free() < wanted {
-            let Some(block) = self.sent_block() else { return false };
-            buffers.give(block);
-            self.used -= BLOCK;
+            let Some(start) = self.sent_block() else { return false };
+            let mut whole = [0; BLOCK];
+            if self.retire(start, &mut whole) {
+                buffers.give(&whole);
+            } else {
+                buffers.give(&self.loose);
+                self.loose.clear();
+            }
         }
         true
     }
 
     /// Writes the descriptors of one frame.
     #[inline]
-    fn write_frame(&mut self, offsets: &[u32], metas: &[Meta]) {
-        let last = offsets.len().wrapping_sub(1);
-        let end = self.next % BLOCK + offsets.len();
-        for (i, (offset, meta)) in offsets.iter().zip(metas).enumerate() {
-            let index = self.wrap(self.next + i);
-            let mut word = tx::ICRC | u64::from(meta.len()) << tx::SIZE_SHIFT;
-            if i == last {
-                word |= tx::EOP;
-                if end >= BLOCK {
-                    word |= tx::RS;
-                    if let Some(report_at) = self.report_at.get_mut(self.next / BLOCK) {
-                        *report_at = index as u16;
-                    }
-                }
+    fn write_frame(&mut self, offsets: &[u32], metas: &[Meta], request: Encoded) {
+        let count = offsets.len() + usize::from(request.context.is_some());
+        let end = self.next % BLOCK + count;
+        let last = self.wrap(self.next + count - 1);
+        for block in 0..end / BLOCK {
+            let block = self.wrap(self.next + block * BLOCK) / BLOCK;
+            if let Some(report_at) = self.report_at.get_mut(block) {
+                *report_at = last as u16;
             }
+        }
+        let mut index = self.next;
+        if let Some(context) = request.context {
+            self.write_context(context);
+            index = self.wrap(index + 1);
+        }
+        let report = if end >= BLOCK { tx::RS } else { 0 };
+        for (offset, meta) in offsets.iter().zip(metas) {
+            let end = if index == last { tx::EOP | report } else { 0 };
+            let word = tx::ICRC | request.data | end | u64::from(meta.len()) << tx::SIZE_SHIFT;
             self.descriptors.write(index, 0, self.base + u64::from(*offset) + u64::from(meta.start()));
             self.descriptors.write(index, 1, word);
             if let Some(shadow) = self.shadow.get_mut(index) {
                 *shadow = *offset;
             }
+            index = self.wrap(index + 1);
         }
-        self.next = self.wrap(self.next + offsets.len());
-        self.used += offsets.len();
+        self.next = index;
+        self.used += count;
     }
 
-    /// Why the card must not be given a frame: each of these stops a queue of a real card.
-    #[inline]
-    fn refusal(&self, offsets: &[u32], metas: &[Meta]) -> Option<DropReason> {
-        if offsets.len() > MAX_TX_BUFFERS {
-            return Some(DropReason::TxSegments);
+    fn write_context(&mut self, [first, second]: [u64; 2]) {
+        self.descriptors.write(self.next, 0, first);
+        self.descriptors.write(self.next, 1, second);
+        if let Some(shadow) = self.shadow.get_mut(self.next) {
+            *shadow = NO_BUFFER;
         }
+        if let Some(mixed) = self.mixed.get_mut(self.next / BLOCK) {
+            *mixed = true;
+        }
+    }
+
+    /// What goes with a frame, or why the card must not be given it: each of these stops a queue of a real card.
+    #[inline]
+    fn judge(&self, offsets: &[u32], metas: &[Meta]) -> Result<Encoded, DropReason> {
         let mut len = 0;
         for (offset, meta) in offsets.iter().zip(metas) {
             let end = u64::from(*offset) + u64::from(meta.start()) + u64::from(meta.len());
             if meta.is_empty() || end > self.memory_len {
-                return Some(DropReason::TxBuffer);
+                return Err(DropReason::TxBuffer);
             }
             len += meta.len();
         }
+        let last = metas.last().copied().unwrap_or_default();
+        let segmented = last.has_request() && last.request_segmentation().is_some();
+        // What a ring can always take in the end: blocks are reported whole.
+        let most = if segmented { self.count - BLOCK - 1 } else { MAX_TX_BUFFERS };
         match len {
-            0..MIN_FRAME => Some(DropReason::TxTooShort),
-            MIN_FRAME..=MAX_FRAME => None,
-            _ => Some(DropReason::TxTooLong),
+            _ if offsets.len() > most => Err(DropReason::TxSegments),
+            0..MIN_FRAME => Err(DropReason::TxTooShort),
+            _ if last.has_request() => tx_request::encode(metas, len),
+            MIN_FRAME..=MAX_FRAME => Ok(Encoded { data: 0, context: None }),
+            _ => Err(DropReason::TxTooLong),
         }
     }
 
@@ -154,15 +206,22 @@ impl<B: Bar> Tx<B> {
         let mut unsent = QueueCounters::default();
         let waiting = self.wrap(self.next + self.count - head.min(self.count - 1));
         for i in (1..=waiting.min(self.used)).rev() {
-            let word = self.descriptors.read(self.wrap(self.next + self.count - i), 1);
-            unsent.bytes += u64::from(tx::size(word));
-            unsent.frames += u64::from(word & tx::EOP != 0);
+            let index = self.wrap(self.next + self.count - i);
+            if self.shadow.get(index).is_some_and(|buffer| *buffer != NO_BUFFER) {
+                let word = self.descriptors.read(index, 1);
+                unsent.bytes += u64::from(tx::size(word));
+                unsent.frames += u64::from(word & tx::EOP != 0);
+            }
         }
         while self.used > 0 {
             let oldest = self.wrap(self.next + self.count - self.used);
-            buffers.give(self.shadow.get(oldest..=oldest).unwrap_or_default());
+            let buffer = self.shadow.get(oldest..=oldest).unwrap_or_default();
+            if buffer != [NO_BUFFER] {
+                buffers.give(buffer);
+            }
             self.used -= 1;
         }
+        buffers.give(&self.loose);
         // The words lie in memory that the card writes, too: no more can be unsent than was taken.
         unsent.frames = unsent.frames.min(self.counters.frames);
         unsent.bytes = unsent.bytes.min(self.counters.bytes);
@@ -177,16 +236,21 @@ impl<B: Bar> TxQueue for Tx<B> {
         while let (Some(offsets), Some(metas)) = (offsets.get(done..), metas.get(done..)) {
             let Some(last) = metas.iter().position(|meta| meta.is_last()) else { break };
             let (Some(offsets), Some(metas)) = (offsets.get(..=last), metas.get(..=last)) else { break };
-            if let Some(reason) = self.refusal(offsets, metas) {
-                self.drops.add(reason, 1);
-                buffers.give(offsets);
-            } else if self.make_room(offsets.len(), buffers) {
-                self.write_frame(offsets, metas);
-                self.counters.frames += 1;
-                self.counters.bytes += metas.iter().map(|meta| u64::from(meta.len())).sum::<u64>();
-                frames += 1;
-            } else {
-                break;
+            match self.judge(offsets, metas) {
+                Ok(request) => {
+                    let descriptors = offsets.len() + usize::from(request.context.is_some());
+                    if !self.make_room(descriptors, buffers) {
+                        break;
+                    }
+                    self.write_frame(offsets, metas, request);
+                    self.counters.frames += 1;
+                    self.counters.bytes += metas.iter().map(|meta| u64::from(meta.len())).sum::<u64>();
+                    frames += 1;
+                }
+                Err(reason) => {
+                    self.drops.add(reason, 1);
+                    buffers.give(offsets);
+                }
             }
             done += last + 1;
         }
@@ -199,9 +263,15 @@ impl<B: Bar> TxQueue for Tx<B> {
 
     #[inline]
     fn take_sent(&mut self, block: &mut [u32; BLOCK]) -> bool {
-        let Some(sent) = self.sent_block() else { return false };
-        *block = *sent;
-        self.used -= BLOCK;
+        while self.loose.len() < BLOCK {
+            let Some(start) = self.sent_block() else { return false };
+            if self.retire(start, block) {
+                return true;
+            }
+        }
+        let kept = self.loose.len() - BLOCK;
+        block.copy_from_slice(self.loose.get(kept..).unwrap_or_default());
+        self.loose.truncate(kept);
         true
     }
 
