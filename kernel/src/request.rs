@@ -132,7 +132,7 @@ impl Checksums {
         let (l2_len, l3_len) = (self.l2_len, self.l3_len);
         let l2 = check("the length in front of IP", l2_len, l2_len % 2 == 0 && (14..=254).contains(&l2_len))?;
         let l3 = check("the length of IP", l3_len, l3_len % 4 == 0 && (least..=508).contains(&l3_len))?;
-        Ok(kind << IP_SHIFT | l4 << L4_SHIFT | l2 / 2 << L2_LEN_SHIFT | l3 / 4 << L3_LEN_SHIFT)
+        Ok(kind << IP_SHIFT | l4 << L4_SHIFT | (l2 / 2) << L2_LEN_SHIFT | (l3 / 4) << L3_LEN_SHIFT)
     }
 }
 
@@ -167,7 +167,7 @@ impl TxRequest {
                 mss,
                 (Segmentation::MSS_MIN..=Segmentation::MSS_MAX).contains(&mss),
             )?;
-            lo |= SEGMENT | l4 / 4 << L4_LEN_SHIFT | mss << MSS_SHIFT;
+            lo |= SEGMENT | (l4 / 4) << L4_LEN_SHIFT | mss << MSS_SHIFT;
         }
         Ok(Meta { lo, hi: meta.hi })
     }

@@ -36,6 +36,25 @@ pub fn send<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, command: &Comman
     }
 }
 
+/// As [`send`], with bytes that the firmware reads and writes back.
+pub fn send_data<M: Machine>(
+    machine: &M,
+    queue: &mut AdminQueue<M>,
+    command: &Command,
+    data: &mut [u8],
+) -> Result<(), Error> {
+    let mut tries = 5;
+    loop {
+        tries -= 1;
+        match queue.send(command, Data::Write(data)) {
+            Err(Error::Admin { fault: AdminFault::Code(EAGAIN | EBUSY), .. }) if tries > 0 => {
+                machine.clock().delay(Duration::from_millis(10));
+            }
+            other => return other.map(drop),
+        }
+    }
+}
+
 /// 0x0001. An interface of another major version than 1 can't be spoken to.
 pub fn get_version<M: Machine>(queue: &mut AdminQueue<M>) -> Result<FirmwareVersion, Error> {
     let reply = queue.send(&Command::new("Get Version", 0x0001), Data::None)?;

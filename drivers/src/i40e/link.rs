@@ -14,9 +14,14 @@ pub const GET_LINK_STATUS: u16 = 0x0607;
 
 /// 0x0607: the link now; from here on the firmware reports the next change, once.
 pub fn status<M: Machine>(machine: &M, queue: &mut AdminQueue<M>) -> Result<Link, Error> {
+    raw_status(machine, queue).map(|reply| decode(&reply))
+}
+
+/// As [`status`], as the firmware says it.
+pub fn raw_status<M: Machine>(machine: &M, queue: &mut AdminQueue<M>) -> Result<Reply, Error> {
     const REPORT_CHANGES: u16 = 3;
     let command = Command::new("Get Link Status", GET_LINK_STATUS).u16(0, REPORT_CHANGES);
-    command::send(machine, queue, &command).map(|reply| decode(&reply))
+    command::send(machine, queue, &command)
 }
 
 /// 0x0603: frames up to the card's maximum. Some firmware refuses it while the link is down.

@@ -13,12 +13,16 @@ use super::adminq::AdminQueue;
 use super::capability::{self, Capabilities};
 use super::context::{RxContext, TxContext};
 use super::error::{self, Error};
+use super::filters::{self, Filters};
 use super::hmc::Hmc;
+use super::nvm::{self, NvmVersion};
 use super::queue::{self, Direction};
+use super::rss::Rss;
 use super::rx::Rx;
 use super::stats::Statistics;
 use super::switch::{self, Vsi};
 use super::tx::Tx;
+use super::xstats::ExtendedStatistics;
 use super::{MAX_FRAME, MAX_RX_BUFFERS, command, link, regs, reset};
 
 /// Queue pairs that contexts are made for; the card may have more.
@@ -46,13 +50,18 @@ struct RingMemory {
 
 /// One physical function of a card: a port.
 pub struct I40e<M: Machine> {
-    machine: M,
-    bar: M::Bar,
+    pub(super) machine: M,
+    pub(super) bar: M::Bar,
     options: Options,
-    admin: AdminQueue<M>,
+    pub(super) admin: AdminQueue<M>,
     hmc: Hmc,
-    vsi: Vsi,
+    pub(super) vsi: Vsi,
     statistics: Statistics,
+    pub(super) xstats: ExtendedStatistics,
+    pub(super) filters: Filters,
+    pub(super) rss: Rss,
+    pub(super) vlan_strip: bool,
+    pub(super) nvm: NvmVersion,
     rings: Vec<RingMemory>,
     pf: u32,
     first_queue: u32,
@@ -86,9 +95,13 @@ impl<M: Machine> I40e<M> {
         let lldp_stopped = link::stop_lldp(&mut admin).is_ok();
         let vsi = switch::set_up_vsi(&mut admin, queues as u16)?;
         switch::enable_filters(&machine, &mut admin, &bar);
-        switch::add_mac(&mut admin, vsi, mac)?;
-        switch::set_promiscuous(&machine, &mut admin, vsi, options.promiscuous)?;
-        let statistics = Statistics::start(&bar, port as usize, usize::from(vsi.stat_index));
+        let mut wanted = Filters::new(mac);
+        wanted.set_promiscuous(options.promiscuous);
+        filters::program(&machine, &mut admin, vsi, None, &wanted)?;
+        let nvm = nvm::read_version(&machine, &bar)?;
+        let (port, stat_index) = (port as usize, usize::from(vsi.stat_index));
+        let statistics = Statistics::start(&bar, port, stat_index);
+        let xstats = ExtendedStatistics::start(&bar, port, stat_index);
         let rings = (0..queues).map(|_| RingMemory::default()).collect();
         let mut this = Self {
             machine,
@@ -98,6 +111,11 @@ impl<M: Machine> I40e<M> {
             hmc,
             vsi,
             statistics,
+            xstats,
+            filters: wanted,
+            rss: Rss::OFF,
+            vlan_strip: false,
+            nvm,
             rings,
             pf,
             first_queue,
@@ -109,6 +127,11 @@ impl<M: Machine> I40e<M> {
         };
         this.bring_link_up()?;
         Ok(this)
+    }
+
+    /// Queue pairs that there are contexts for.
+    pub(super) fn queues(&self) -> usize {
+        self.rings.len().min(self.hmc.queues())
     }
 
     /// Versions of the card's firmware.
@@ -138,7 +161,7 @@ impl<M: Machine> I40e<M> {
     }
 
     /// Asks for the link, and sets the frame size as soon as the link is up: some firmware refuses it before.
-    fn refresh_link(&mut self) -> Result<(), Error> {
+    pub(super) fn refresh_link(&mut self) -> Result<(), Error> {
         self.link = link::status(&self.machine, &mut self.admin)?;
         if self.mac_config_pending {
             match link::set_mac_config(&self.machine, &mut self.admin) {
@@ -152,7 +175,7 @@ impl<M: Machine> I40e<M> {
 
     fn check_setup(&self, queue: u16, setup: &QueueSetup) -> Result<(), Error> {
         const STEP: &str = "queue setup";
-        if usize::from(queue) >= self.rings.len() || usize::from(queue) >= self.hmc.queues() {
+        if usize::from(queue) >= self.queues() {
             return Err(Error::Request { step: STEP, what: "queue", value: u64::from(queue) });
         }
         let descriptors = setup.descriptors;
@@ -306,9 +329,10 @@ impl<M: Machine> PortControl for I40e<M> {
     }
 
     fn set_promiscuous(&mut self, on: bool) -> Result<(), Error> {
-        switch::set_promiscuous(&self.machine, &mut self.admin, self.vsi, on)?;
-        self.options.promiscuous = on;
-        Ok(())
+        self.change_filters(|filters| {
+            filters.set_promiscuous(on);
+            Ok(())
+        })
     }
 
     fn link(&mut self) -> Result<Link, Error> {

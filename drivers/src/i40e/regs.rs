@@ -148,6 +148,18 @@ pub const PFINT_LNKLST0: Reg<u32, Rw> = Reg::at(0x03_8500);
 /// Receive filters. Reached by admin command, or directly where firmware lacks it.
 pub const PFQF_CTL_0: Reg<PfqfCtl0, Rw> = Reg::at(0x1c_0ac0);
 
+/// Bits of kinds of packets for which a hash is made, 32 a register.
+pub const PFQF_HENA: RegArray<u32, Rw, 2> = RegArray::at(0x24_5900, 128);
+/// Bytes of the hash's key, 4 a register.
+pub const PFQF_HKEY: RegArray<u32, Rw, 13> = RegArray::at(0x24_4800, 128);
+/// Entries of the hash's table, 4 a register, 6 bits each.
+pub const PFQF_HLUT: RegArray<u32, Rw, 128> = RegArray::at(0x24_0000, 128);
+
+/// Shadow RAM: bits 28:14 the word's address, 30 start, 31 done.
+pub const GLNVM_SRCTL: Reg<u32, Rw> = Reg::at(0x0b_6110);
+/// Bits 31:16: the word.
+pub const GLNVM_SRDATA: Reg<u32, Ro> = Reg::at(0x0b_6114);
+
 /// Statistics of the port: 4 ports at a distance of 8 bytes, low word first.
 pub const GLPRT_GORCL: RegArray<u32, Ro, 4> = RegArray::at(0x30_0000, 8);
 pub const GLPRT_UPRCL: RegArray<u32, Ro, 4> = RegArray::at(0x30_05a0, 8);

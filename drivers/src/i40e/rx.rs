@@ -14,6 +14,7 @@ use kernel::{BLOCK, Buffers, Burst, DropReason, Drops, Meta, RxQueue};
 
 use super::MAX_RX_BUFFERS;
 use super::desc::rx;
+use super::descriptor::{Descriptor, State};
 
 /// The receive ring with descriptors of `WORDS` quadwords.
 struct Ring<B, const WORDS: usize> {
@@ -183,6 +184,22 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
         if index >= self.count { index - self.count } else { index }
     }
 
+    /// The descriptor at `index`, which is in the ring.
+    fn descriptor(&self, index: usize) -> Descriptor {
+        let mut words = [0; 4];
+        for (word, value) in words.iter_mut().take(WORDS).enumerate() {
+            *value = self.descriptors.read(index, word);
+        }
+        let behind = self.wrap(index + self.count - self.next);
+        let state = match () {
+            () if behind >= self.held => State::Free,
+            () if words[1] & rx::DD != 0 => State::Done,
+            () => State::Card,
+        };
+        let buffer = self.shadow.get(index).copied().filter(|_| state != State::Free);
+        Descriptor { index, state, buffer, words }
+    }
+
     /// Gives every buffer back. Returns whole frames that had arrived and were not handed out.
     fn release(mut self, buffers: &mut impl Buffers) -> QueueCounters {
         let before = self.counters;
@@ -257,6 +274,14 @@ impl<B: Bar> Rx<B> {
         match self.ring {
             Width::Narrow(ring) => ring.release(buffers),
             Width::Wide(ring) => ring.release(buffers),
+        }
+    }
+
+    /// The descriptor at `index`; `None` behind the end of the ring.
+    pub fn descriptor(&self, index: usize) -> Option<Descriptor> {
+        match &self.ring {
+            Width::Narrow(ring) => (index < ring.count).then(|| ring.descriptor(index)),
+            Width::Wide(ring) => (index < ring.count).then(|| ring.descriptor(index)),
         }
     }
 

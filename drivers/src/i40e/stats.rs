@@ -13,7 +13,7 @@ const FCS: u64 = 4;
 
 /// A counter of `bits` bits, extended.
 #[derive(Debug, Clone, Copy)]
-struct Extended {
+pub struct Extended {
     /// `None`: the card has no such counter.
     offset: Option<u32>,
     bits: u32,
@@ -22,11 +22,18 @@ struct Extended {
 }
 
 impl Extended {
-    fn start<B: Bar, const N: usize>(bar: &B, array: RegArray<u32, Ro, N>, index: usize, bits: u32) -> Self {
-        let offset = array.get(index).map(Reg::offset);
-        let mut counter = Self { offset, bits, last: 0, total: 0 };
+    /// The counter at `offset`, counted from here on.
+    pub fn at<B: Bar>(bar: &B, offset: u32, bits: u32) -> Self {
+        let mut counter = Self { offset: Some(offset), bits, last: 0, total: 0 };
         counter.last = counter.read(bar);
         counter
+    }
+
+    fn start<B: Bar, const N: usize>(bar: &B, array: RegArray<u32, Ro, N>, index: usize, bits: u32) -> Self {
+        match array.get(index) {
+            Some(register) => Self::at(bar, register.offset(), bits),
+            None => Self { offset: None, bits, last: 0, total: 0 },
+        }
     }
 
     fn read<B: Bar>(&self, bar: &B) -> u64 {
@@ -38,7 +45,7 @@ impl Extended {
     }
 
     /// The count since the start. The counter wraps at most once between two calls.
-    fn update<B: Bar>(&mut self, bar: &B) -> u64 {
+    pub fn update<B: Bar>(&mut self, bar: &B) -> u64 {
         let now = self.read(bar);
         // A card that is gone reads as all ones. A counter that really stands there is caught up with next time.
         if now == (1 << self.bits) - 1 {

@@ -1,8 +1,7 @@
-//! The card's internal switch, as far as one function without virtual ones sees it: its VSI and its filters.
-//! Datasheet: "VEB/VSI Commands", "MAC and VLAN Filters".
+//! The card's internal switch, as far as one function without virtual ones sees it: its VSI.
+//! Datasheet: "VEB/VSI Commands".
 
 use hal::{BarAccess, Machine};
-use kernel::MacAddr;
 
 use super::adminq::{AdminQueue, Command, Data};
 use super::command;
@@ -13,8 +12,15 @@ const VSI_BYTES: usize = 128;
 const ELEMENT: usize = 16;
 /// SEIDs have 10 bits.
 const SEID_MASK: u16 = 0x3ff;
-/// An address list belongs to the VSI whose SEID goes with this bit.
-const SEID_VALID: u16 = 0x8000;
+const SECTION_VLAN: u16 = 1 << 2;
+/// Where the VSI's data say what happens to tags.
+const PORT_VLAN: usize = 0x0c;
+/// Tagged and untagged frames may be sent.
+const VLAN_ALL: u8 = 3;
+/// Tag and priority are stripped.
+const EMOD_BOTH: u8 = 0;
+/// Nothing is stripped.
+const EMOD_NOTHING: u8 = 3 << 3;
 
 /// The function's own virtual station interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,14 +52,9 @@ pub fn set_up_vsi<M: Machine>(queue: &mut AdminQueue<M>, queues: u16) -> Result<
 /// The sections of the VSI that change; all others are kept.
 fn update_data(switch_id: u16, queues: u16) -> [u8; VSI_BYTES] {
     const SECTION_SWITCH: u16 = 1 << 0;
-    const SECTION_VLAN: u16 = 1 << 2;
     const SECTION_QUEUES: u16 = 1 << 6;
     /// Without it the switch drops frames that bear the port's own address as source.
     const LOCAL_LB: u16 = 0x4000;
-    /// Tagged and untagged frames may be sent.
-    const VLAN_ALL: u8 = 3;
-    /// Nothing is stripped.
-    const EMOD_NOTHING: u8 = 3 << 3;
     let mut data = [0; VSI_BYTES];
     let mut put = |at: usize, value: u16| data[at..at + 2].copy_from_slice(&value.to_le_bytes());
     put(0, SECTION_SWITCH | SECTION_VLAN | SECTION_QUEUES);
@@ -63,7 +64,7 @@ fn update_data(switch_id: u16, queues: u16) -> [u8; VSI_BYTES] {
     put(0x1e, 0);
     let log2 = queues.max(1).ilog2() as u16;
     put(0x3e, log2 << 9);
-    data[0x0c] = VLAN_ALL | EMOD_NOTHING;
+    data[PORT_VLAN] = VLAN_ALL | EMOD_NOTHING;
     data
 }
 
@@ -98,46 +99,13 @@ pub fn enable_filters<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, bar: &
     }
 }
 
-/// 0x0250: frames to `mac` are received, whatever their tag.
-pub fn add_mac<M: Machine>(queue: &mut AdminQueue<M>, vsi: Vsi, mac: MacAddr) -> Result<(), Error> {
-    const NAME: &str = "Add MAC-VLAN Pair";
-    const PERFECT: u16 = 1;
-    const IGNORE_VLAN: u16 = 4;
-    const NO_MATCH: u8 = 0xff;
-    let mut element = [0; ELEMENT];
-    element[..6].copy_from_slice(&mac.0);
-    element[8..10].copy_from_slice(&(PERFECT | IGNORE_VLAN).to_le_bytes());
-    // The firmware overwrites it with the kind of match that it made.
-    element[12] = NO_MATCH;
-    let command = Command::new(NAME, 0x0250).u16(0, 1).u16(2, vsi.seid | SEID_VALID);
-    queue.send(&command, Data::Write(&mut element))?;
-    if element[12] == NO_MATCH {
-        return Err(Error::Card {
-            step: "Add MAC-VLAN Pair (0x0250)",
-            what: "the match",
-            value: u64::from(NO_MATCH),
-        });
-    }
-    Ok(())
-}
-
-/// 0x0254: broadcasts always; unicast and multicast frames to others if `all`.
-pub fn set_promiscuous<M: Machine>(
-    machine: &M,
-    queue: &mut AdminQueue<M>,
-    vsi: Vsi,
-    all: bool,
-) -> Result<(), Error> {
-    const UNICAST: u16 = 1 << 0;
-    const MULTICAST: u16 = 1 << 1;
-    const BROADCAST: u16 = 1 << 2;
-    const VLAN: u16 = 1 << 4;
-    let everything = UNICAST | MULTICAST | VLAN;
-    let command = Command::new("Set VSI Promiscuous Modes", 0x0254)
-        .u16(0, BROADCAST | if all { everything } else { 0 })
-        .u16(2, BROADCAST | everything)
-        .u16(4, vsi.seid);
-    command::send(machine, queue, &command).map(drop)
+/// 0x0211: tags are taken out of received frames and handed over apart, or left where they are.
+pub fn set_vlan_strip<M: Machine>(queue: &mut AdminQueue<M>, vsi: Vsi, strip: bool) -> Result<(), Error> {
+    let mut data = [0; VSI_BYTES];
+    data[..2].copy_from_slice(&SECTION_VLAN.to_le_bytes());
+    data[PORT_VLAN] = VLAN_ALL | if strip { EMOD_BOTH } else { EMOD_NOTHING };
+    let update = Command::new("Update VSI Parameters", 0x0211).u16(0, vsi.seid);
+    queue.send(&update, Data::Write(&mut data)).map(drop)
 }
 
 #[cfg(test)]

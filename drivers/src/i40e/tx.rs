@@ -13,6 +13,7 @@ use kernel::port::{QueueCounters, QueueSetup};
 use kernel::{BLOCK, Buffers, Burst, DropReason, Drops, Meta, TxQueue};
 
 use super::desc::tx;
+use super::descriptor::{Descriptor, State};
 use super::tx_request::{self, Encoded};
 use super::{MAX_FRAME, MAX_TX_BUFFERS, MIN_FRAME};
 
@@ -67,6 +68,24 @@ impl<B: Bar> Tx<B> {
     /// Its number within the port.
     pub(super) fn index(&self) -> usize {
         self.index
+    }
+
+    /// The descriptor at `index`; `None` behind the end of the ring. Only one that asked for it is ever reported: those
+    /// before it are done with it.
+    pub fn descriptor(&self, index: usize) -> Option<Descriptor> {
+        if index >= self.count {
+            return None;
+        }
+        let words = [self.descriptors.read(index, 0), self.descriptors.read(index, 1), 0, 0];
+        let ahead = self.wrap(self.next + self.count - 1 - index) + 1;
+        let state = match () {
+            () if ahead > self.used => State::Free,
+            () if words[1] & tx::TYPE_MASK == tx::DONE => State::Done,
+            () => State::Card,
+        };
+        let buffer = self.shadow.get(index).copied();
+        let buffer = buffer.filter(|buffer| state != State::Free && *buffer != NO_BUFFER);
+        Some(Descriptor { index, state, buffer, words })
     }
 
     /// Which loop the queue runs, as the image prints it.
