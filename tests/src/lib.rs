@@ -1,10 +1,12 @@
 //! The other side for integration tests: a driver against the software XL710 in one process, machines in QEMU.
 
 pub mod captures;
+pub mod direct;
 pub mod frames;
 pub mod guest;
 pub mod linux;
 pub mod machine;
+pub mod packets;
 pub mod port;
 
 pub use port::{TestPort, TestWire};

@@ -172,6 +172,12 @@ impl TxQueue {
         (word & TSO != 0).then_some((word >> 50 & 0x3fff) as u16)
     }
 
+    fn outer_vlan(&self) -> Option<u16> {
+        const INSERT_TAG_2: u64 = 4 << 4;
+        let (first, second) = self.context?;
+        (second & INSERT_TAG_2 != 0).then_some((first >> 32) as u16)
+    }
+
     fn finish(&mut self, word: u64, mss: Option<u16>, run: &mut TxRun, out: &mut dyn FnMut(&[u8])) {
         const INSERT_TAG: u64 = 1 << 3;
         let command = word >> 4 & 0x3ff;
@@ -179,6 +185,7 @@ impl TxQueue {
             command: command as u32,
             offset: (word >> 16 & 0x3_ffff) as u32,
             vlan: (command & INSERT_TAG != 0).then_some((word >> 48) as u16),
+            outer_vlan: self.outer_vlan(),
             mss,
         };
         let mut frame = std::mem::take(&mut self.frame);

@@ -16,7 +16,12 @@ pub struct Link {
     phy_type: u8,
     speed: u8,
     max_frame: u16,
+    /// Pause frames that the driver offers, as in the abilities: bit 0 to send, bit 1 to heed. The other end of the cable
+    /// agrees to everything.
+    pause: u8,
 }
+
+const PAUSE: u8 = 3;
 
 const GET_LINK_STATUS: u16 = 0x0607;
 const MASK_LINK: u16 = 2;
@@ -26,7 +31,16 @@ impl Link {
         // 40GBASE-SR4 on a card for QSFP+, else 10GBASE-SR.
         let (phy_type, speed) =
             if (0x1583..=0x1584).contains(&device_id) { (0x19, 0x10) } else { (0x14, 0x08) };
-        Self { plugged: true, off: false, report_changes: false, mask: 0, phy_type, speed, max_frame: 9728 }
+        Self {
+            plugged: true,
+            off: false,
+            report_changes: false,
+            mask: 0,
+            phy_type,
+            speed,
+            max_frame: 9728,
+            pause: 0,
+        }
     }
 
     /// Frames cross.
@@ -51,6 +65,7 @@ impl Link {
             0x0600 => self.abilities(request),
             0x0601 => {
                 self.off = request.u32(0) == 0 || request.u8(4) == 0;
+                self.pause = request.u8(5) & PAUSE;
                 Reply::ok()
             }
             0x0603 => {
@@ -88,7 +103,7 @@ impl Link {
         let types = (1_u64 << self.phy_type).to_le_bytes();
         let up = self.up();
         let (speed, info) = if up { (self.speed, 0xe1) } else { (0, 0x40 | 0x20) };
-        let negotiated = if up { 0x81 } else { 0x80 };
+        let negotiated = if up { 0x81 | self.pause << 5 } else { 0x80 };
         [
             u8::from(self.report_changes),
             0,
@@ -124,7 +139,7 @@ impl Link {
             put(4, &[self.speed]);
             put(13, &types[4..5]);
         }
-        put(5, &[LINK_ENABLED_AND_AN]);
+        put(5, &[LINK_ENABLED_AND_AN | self.pause]);
         put(20, &[0x03, 0x10, 0x00]);
         Reply::ok().with_buffer(buffer)
     }
