@@ -121,7 +121,7 @@ fn segments_are_cut() {
         let mut ring = Direct::start(1, 64, 512, WIDE);
         for (len, mss) in [(1, 1460), (1460, 1460), (1461, 1460), (60_000, 1448), (200_000, 8948), (5000, 64)]
         {
-            let payload: Vec<u8> = (0..len).map(|i| (i * 31 >> 3) as u8).collect();
+            let payload: Vec<u8> = (0..len).map(|i| ((i * 31) >> 3) as u8).collect();
             // smoltcp can't write an IPv4 header for more than 64 KB; the card makes the length right anyway.
             let head = frame(flow, kind, &payload[..len.min(1000)]);
             let payload_at = l4_at(flow) + 20;
