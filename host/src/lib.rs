@@ -10,6 +10,7 @@ pub mod qemu;
 pub mod run;
 pub mod serve;
 pub mod signals;
+pub mod tap;
 pub mod traffic;
 
 pub use error::Failure;

@@ -1,12 +1,14 @@
 //! The software XL710 alone, for a VMM that somebody else starts.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::wire::{EchoWire, PeerWire, SinkWire};
-use model::{PortConfig, Server, Wire, Xl710};
+use model::{PortConfig, Server, TraceLog, Wire, Xl710};
 
 use crate::capture;
+use crate::tap::Tap;
 use crate::traffic::{Forward, FrameSet, Limits, Macs, Traffic, TrafficWire};
 use crate::{Failure, signals};
 
@@ -21,6 +23,8 @@ pub enum WireKind {
     Peer,
     /// Frames of one capture, once; what the card sends goes to another.
     Pcap(PathBuf, PathBuf),
+    /// A TAP interface of the host.
+    Tap(String),
 }
 
 /// A port to serve.
@@ -32,55 +36,100 @@ pub struct ServedPort {
     pub wire: WireKind,
 }
 
-/// Serves until it is asked to stop.
+/// Serves until it is asked to stop; with `log`, writes down there what the drivers do.
 ///
 /// # Errors
-/// A socket or a capture can't be had, or a peer is missing.
-pub fn serve(ports: &[ServedPort], device: u16) -> Result<(), Failure> {
-    let mut captures: Vec<Arc<Traffic>> = Vec::new();
-    let mut waiting_peer: Option<PeerWire> = None;
+/// A socket, a capture, an interface or the log can't be had, or a peer is missing.
+pub fn serve(ports: &[ServedPort], device: u16, log: Option<&Path>) -> Result<(), Failure> {
+    let log = log.map(open_log).transpose()?;
+    let mut wires = Wires::default();
     let mut cards = Vec::new();
     for (index, port) in ports.iter().enumerate() {
-        let wire: Box<dyn Wire> = match &port.wire {
-            WireKind::Echo => Box::<EchoWire>::default(),
-            WireKind::Sink => Box::new(SinkWire),
-            WireKind::Peer => Box::new(waiting_peer.take().unwrap_or_else(|| {
-                let (near, far) = PeerWire::pair();
-                waiting_peer = Some(far);
-                near
-            })),
-            WireKind::Pcap(from, to) => {
-                let traffic = replay(from, to)?;
-                captures.push(traffic.clone());
-                Box::new(TrafficWire::new(&traffic, 0))
-            }
-        };
         let config = PortConfig {
             device_id: device,
             mac: [0x68, 0x05, 0xca, 0, 0, index as u8],
             name: port.socket.display().to_string(),
         };
-        cards.push((port.socket.clone(), Xl710::new(config, wire)));
+        let mut card = Xl710::new(config, wires.plug(&port.wire)?);
+        if let Some(log) = &log {
+            card.trace(log, &format!("port{index}"));
+        }
+        cards.push((port.socket.clone(), card));
     }
-    if waiting_peer.is_some() {
+    if wires.waiting_peer.is_some() {
         return Err(Failure::usage("wire=peer joins two ports, and the last one has no partner"));
     }
     let server = Server::bind(cards).map_err(|error| Failure::usage(error.to_string()))?.stay();
     let handle = server.handle();
+    for tap in &mut wires.taps {
+        let handle = handle.clone();
+        tap.start(move || handle.kick());
+    }
     signals::on_stop(move || handle.stop())?;
     for port in ports {
         eprintln!("barewire: serving {device:04x} on {}", port.socket.display());
     }
     let result = server.run().map_err(|error| Failure::run(error.to_string()));
-    if captures.iter().all(|traffic| traffic.finish_captures()) {
-        result
-    } else {
-        Err(Failure::run("a capture could not be written to its end"))
+    wires.taps.iter().for_each(tell_account);
+    result?;
+    if !wires.captures.iter().all(|traffic| traffic.finish_captures()) {
+        return Err(Failure::run("a capture could not be written to its end"));
+    }
+    log.map_or(Ok(()), |log| log.finish().map_err(|error| Failure::run(format!("the log: {error}"))))
+}
+
+fn open_log(path: &Path) -> Result<TraceLog, Failure> {
+    let file = File::create(path);
+    file.map(TraceLog::new).map_err(|error| Failure::usage(format!("--log {}: {error}", path.display())))
+}
+
+/// What an interface took and gave; on standard error, as everything that the command says.
+fn tell_account(tap: &Tap) {
+    let account = tap.account();
+    let why = account.why.map(|why| format!(" ({why})")).unwrap_or_default();
+    eprintln!(
+        "barewire: tap {}: {} frames to the host, {} from it, {} refused by it{why}",
+        tap.name(),
+        account.to_host,
+        account.from_host,
+        account.refused
+    );
+}
+
+/// What the wires of all ports need to go on.
+#[derive(Default)]
+struct Wires {
+    captures: Vec<Arc<Traffic>>,
+    taps: Vec<Tap>,
+    waiting_peer: Option<PeerWire>,
+}
+
+impl Wires {
+    fn plug(&mut self, kind: &WireKind) -> Result<Box<dyn Wire>, Failure> {
+        Ok(match kind {
+            WireKind::Echo => Box::<EchoWire>::default(),
+            WireKind::Sink => Box::new(SinkWire),
+            WireKind::Peer => Box::new(self.waiting_peer.take().unwrap_or_else(|| {
+                let (near, far) = PeerWire::pair();
+                self.waiting_peer = Some(far);
+                near
+            })),
+            WireKind::Pcap(from, to) => {
+                let traffic = replay(from, to)?;
+                self.captures.push(traffic.clone());
+                Box::new(TrafficWire::new(&traffic, 0))
+            }
+            WireKind::Tap(name) => {
+                let (tap, wire) = Tap::open(name)?;
+                self.taps.push(tap);
+                Box::new(wire)
+            }
+        })
     }
 }
 
 /// Frames of `from` are sent once, and nothing is expected of what comes back.
-fn replay(from: &std::path::Path, to: &std::path::Path) -> Result<Arc<Traffic>, Failure> {
+fn replay(from: &Path, to: &Path) -> Result<Arc<Traffic>, Failure> {
     let frames = FrameSet::new(capture::read(from)?.frames);
     let limits = Limits { in_flight: usize::MAX, generated_len: 0, repeat: false };
     let traffic = Traffic::new(Forward::RxOnly, Macs(Vec::new()), vec![Some(frames)], limits);

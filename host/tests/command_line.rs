@@ -60,7 +60,13 @@ fn options_out_of_range_are_refused() {
         (&["--pcap"], "a value is required for '--pcap <FILE>'"),
         (&["model"], "--port <PORT>"),
         (&["model", "--port", "wire=echo"], "a port needs socket=PATH"),
-        (&["model", "--port", "socket=s,wire=radio"], "a wire is echo, sink, peer or pcap:IN:OUT"),
+        (&["model", "--port", "socket=s,wire=radio"], "a wire is echo, sink, peer, pcap:IN:OUT or tap:NAME"),
+        (&["model", "--port", "socket=s,wire=tap:tap%d"], "a tap has a name of 1 to 15 letters"),
+        (&["model", "--port", "socket=s,wire=tap:lo"], "wire=tap:lo: "),
+        (
+            &["model", "--port", "socket=s", "--log", "/nonexistent/log"],
+            "--log /nonexistent/log: No such file",
+        ),
     ] {
         refused(folder.path(), args, text, 0);
     }

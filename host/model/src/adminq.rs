@@ -5,6 +5,7 @@ use crate::faults::{AdminFault, Faults};
 use crate::firmware::{Firmware, Reply, Request};
 use crate::interrupt::{ICR0_ADMINQ, Interrupts};
 use crate::regs::{self, Registers};
+use crate::trace::Trace;
 
 const DESC: u64 = 32;
 const MAX_BUFFER: usize = 4096;
@@ -12,7 +13,8 @@ const FLAG_DD: u16 = 1 << 0;
 const FLAG_CMP: u16 = 1 << 1;
 const FLAG_ERR: u16 = 1 << 2;
 const FLAG_RD: u16 = 1 << 10;
-const FLAG_BUF: u16 = 1 << 12;
+/// The command has a buffer.
+pub const FLAG_BUF: u16 = 1 << 12;
 const EFAULT: u16 = 11;
 
 /// An event for the driver.
@@ -35,7 +37,13 @@ fn ring(registers: &Registers, low: u32, high: u32, len: u32) -> Option<Ring> {
 }
 
 /// Carries out every command up to PF_ATQT.
-pub fn run(registers: &mut Registers, memory: &GuestMemory, firmware: &mut Firmware, faults: &mut Faults) {
+pub fn run(
+    registers: &mut Registers,
+    memory: &GuestMemory,
+    firmware: &mut Firmware,
+    faults: &mut Faults,
+    mut trace: Option<&mut Trace>,
+) {
     let Some(ring) = ring(registers, regs::PF_ATQBAL, regs::PF_ATQBAH, regs::PF_ATQLEN) else { return };
     let tail = registers.get(regs::PF_ATQT) & 0x3ff;
     let mut head = registers.get(regs::PF_ATQH) & 0x3ff;
@@ -49,8 +57,11 @@ pub fn run(registers: &mut Registers, memory: &GuestMemory, firmware: &mut Firmw
             return;
         }
         let opcode = u16::from_le_bytes([desc[2], desc[3]]);
-        let fault = faults.admin_fault(opcode);
+        let (asked, fault) = (desc, faults.admin_fault(opcode));
         head = (head + 1) % ring.len;
+        if let (Some(AdminFault::Never | AdminFault::Head(_)), Some(trace)) = (fault, &mut trace) {
+            trace.command(&asked, None);
+        }
         match fault {
             Some(AdminFault::Never) => return,
             Some(AdminFault::Head(value)) => return registers.set(regs::PF_ATQH, value),
@@ -63,6 +74,9 @@ pub fn run(registers: &mut Registers, memory: &GuestMemory, firmware: &mut Firmw
                 let reply = execute(registers, memory, firmware, faults, &desc);
                 complete(memory, at, &mut desc, &reply);
             }
+        }
+        if let Some(trace) = &mut trace {
+            trace.command(&asked, Some(&desc).filter(|desc| **desc != asked));
         }
         registers.set(regs::PF_ATQH, head);
     }

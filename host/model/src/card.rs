@@ -13,6 +13,7 @@ use crate::pci::ConfigSpace;
 use crate::regs::{self, Registers, queue_of};
 use crate::rx::{self, RxMeta, RxQueue};
 use crate::stats::{Counters, Lost};
+use crate::trace::Trace;
 use crate::tx::{self, TxQueue};
 use crate::wire::Wire;
 
@@ -42,6 +43,8 @@ pub struct Card {
     pub queue_requests: Vec<(u32, u32)>,
     pub reset_reads: Option<u32>,
     pub started: Instant,
+    /// What the driver does is written down.
+    pub trace: Option<Box<Trace>>,
 }
 
 impl Card {
@@ -67,6 +70,7 @@ impl Card {
             queue_requests: Vec::new(),
             reset_reads: None,
             started: Instant::now(),
+            trace: None,
             config,
         }
     }
@@ -182,7 +186,8 @@ impl Card {
         if !self.can_dma("admin queue") {
             return;
         }
-        adminq::run(&mut self.registers, &self.memory, &mut self.firmware, &mut self.faults);
+        let trace = self.trace.as_deref_mut();
+        adminq::run(&mut self.registers, &self.memory, &mut self.firmware, &mut self.faults, trace);
         if self.firmware.link.up() != was_up {
             self.link_changed();
         }
@@ -192,7 +197,10 @@ impl Card {
         if self.pci.bus_master()
             && let Some(event) = self.firmware.link.event()
         {
-            adminq::post_event(&mut self.registers, &self.memory, &mut self.interrupts, &event);
+            let posted = adminq::post_event(&mut self.registers, &self.memory, &mut self.interrupts, &event);
+            if let Some(trace) = &mut self.trace {
+                trace.event(event.opcode, posted);
+            }
         }
     }
 
@@ -394,6 +402,9 @@ impl Card {
     }
 
     pub fn reset(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.note("reset");
+        }
         self.registers.reset();
         self.hmc.reset();
         self.firmware.reset();

@@ -7,6 +7,7 @@ use crate::faults::Faults;
 use crate::pci::ConfigSpace;
 use crate::regs;
 use crate::stats::Counters;
+use crate::trace::{Trace, TraceLog};
 use crate::wire::Wire;
 
 /// Bytes of BAR 3, the MSI-X table's.
@@ -59,7 +60,12 @@ impl Xl710 {
     pub fn bar_read(&mut self, bar: u32, offset: u64, data: &mut [u8]) {
         data.fill(0xff);
         match bar {
-            0 if offset < regs::BAR0_BYTES => self.card.read(offset as u32, data),
+            0 if offset < regs::BAR0_BYTES => {
+                self.card.read(offset as u32, data);
+                if let Some(trace) = &mut self.card.trace {
+                    trace.read(offset, data);
+                }
+            }
             3 => {
                 let from = self.card.bar3.iter().skip(offset.min(BAR3_BYTES) as usize);
                 data.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
@@ -72,6 +78,9 @@ impl Xl710 {
     pub fn bar_write(&mut self, bar: u32, offset: u64, data: &[u8]) {
         match bar {
             0 if offset < regs::BAR0_BYTES && offset.is_multiple_of(4) => {
+                if let Some(trace) = &mut self.card.trace {
+                    trace.write(offset, data);
+                }
                 for (at, word) in (offset as u32..).step_by(4).zip(data.chunks_exact(4)) {
                     let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
                     self.card.write(at, value, &mut *self.wire);
@@ -115,9 +124,17 @@ impl Xl710 {
         self.card.interrupts.connect(vector, event);
     }
 
+    /// Writes down from now on what the driver does, as lines that bear the name `port`.
+    pub fn trace(&mut self, log: &TraceLog, port: &str) {
+        self.card.trace = Some(Box::new(Trace::new(log.clone(), port.to_owned())));
+    }
+
     /// Takes frames from the wire as long as there are frames and descriptors for them.
     pub fn pump(&mut self) {
         let Self { card, wire } = self;
+        if let Some(trace) = &card.trace {
+            trace.flush();
+        }
         card.transmit_rest(&mut **wire);
         let can = card.firmware.link.up() && card.pci.bus_master() && card.reset_reads.is_none();
         if !can {

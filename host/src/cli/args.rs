@@ -92,12 +92,15 @@ pub struct RunArgs {
 
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// A port, several times for several: socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT]
+    /// A port, several times for several: socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT|tap:NAME]
     #[arg(long = "port", value_name = "PORT", required = true, value_parser = parse_served_port)]
     pub port: Vec<ServedPort>,
     /// PCI device id of the cards: 1572 (X710, 10G) or 1583 (XL710, 40G)
     #[arg(long, value_name = "ID", default_value = "1572", value_parser = super::ports::parse_device)]
     pub device: u16,
+    /// Write down what drivers do to the cards: register accesses, admin commands, events, resets
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -27,7 +27,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match cli.command {
         None => run_command(&cli.run),
         Some(Command::Run(args)) => run_command(&args),
-        Some(Command::Model(args)) => serve::serve(&args.port, args.device).map(|()| ExitCode::SUCCESS),
+        Some(Command::Model(args)) => {
+            serve::serve(&args.port, args.device, args.log.as_deref()).map(|()| ExitCode::SUCCESS)
+        }
         Some(Command::Qemu(args)) => run_qemu(&args.args),
     };
     result.unwrap_or_else(|failure| failed(&failure))

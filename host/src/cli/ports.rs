@@ -44,7 +44,7 @@ pub fn parse_port(text: &str) -> Result<Port, String> {
     Ok(Port::I40e(port))
 }
 
-/// `socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT]`
+/// `socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT|tap:NAME]`
 pub fn parse_served_port(text: &str) -> Result<ServedPort, String> {
     let (mut socket, mut wire) = (None, WireKind::Echo);
     for word in text.split(',') {
@@ -64,10 +64,17 @@ fn parse_wire(text: &str) -> Result<WireKind, String> {
         "peer" => return Ok(WireKind::Peer),
         _ => {}
     }
+    if let Some(name) = text.strip_prefix("tap:") {
+        // The kernel's rule for names; a % would let it choose one.
+        let good = (1..=15).contains(&name.len())
+            && !matches!(name, "." | "..")
+            && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"/:%".contains(&byte));
+        return good.then(|| WireKind::Tap(name.into())).ok_or("a tap has a name of 1 to 15 letters".into());
+    }
     let files = text.strip_prefix("pcap:").and_then(|files| files.split_once(':'));
     match files {
         Some((from, to)) if !from.is_empty() && !to.is_empty() => Ok(WireKind::Pcap(from.into(), to.into())),
-        _ => Err("a wire is echo, sink, peer or pcap:IN:OUT".into()),
+        _ => Err("a wire is echo, sink, peer, pcap:IN:OUT or tap:NAME".into()),
     }
 }
 
@@ -97,6 +104,11 @@ mod tests {
         let port = parse_served_port("socket=/run/s,wire=pcap:in.pcap:out.pcap").unwrap();
         assert_eq!(port.wire, WireKind::Pcap("in.pcap".into(), "out.pcap".into()));
         assert_eq!(parse_served_port("wire=peer,socket=/run/s").unwrap().wire, WireKind::Peer);
+        let tap = parse_served_port("socket=/run/s,wire=tap:tap0").unwrap();
+        assert_eq!(tap.wire, WireKind::Tap("tap0".into()));
+        for wrong in ["tap:", "tap:a/b", "tap:tap%d", "tap:a b", "tap:sixteen-letters-"] {
+            assert!(parse_served_port(&format!("socket=/run/s,wire={wrong}")).is_err(), "{wrong}");
+        }
         for wrong in ["", "socket=", "wire=echo", "socket=/run/s,wire=pcap:in", "socket=/run/s,x=1"] {
             assert!(parse_served_port(wrong).is_err(), "{wrong}");
         }
