@@ -43,7 +43,7 @@ impl Link {
     /// An event for a change, if one is wanted: wanted once, until the driver asks again.
     pub fn event(&mut self) -> Option<crate::adminq::Event> {
         let wanted = std::mem::replace(&mut self.report_changes, false) && self.mask & MASK_LINK == 0;
-        wanted.then(|| crate::adminq::Event { opcode: GET_LINK_STATUS, params: self.status() })
+        wanted.then(|| crate::adminq::Event { opcode: GET_LINK_STATUS, params: self.status(), length: 0 })
     }
 
     pub fn command(&mut self, request: &Request, faults: &Faults) -> Reply {
