@@ -7,6 +7,7 @@ use model::wire::{EchoWire, PeerWire, SinkWire};
 use model::{PortConfig, Server, Wire, Xl710};
 
 use crate::capture;
+use crate::faults::FaultSource;
 use crate::traffic::{Forward, FrameSet, Limits, Macs, Traffic, TrafficWire};
 use crate::{Failure, signals};
 
@@ -30,6 +31,8 @@ pub struct ServedPort {
     pub socket: PathBuf,
     /// Its wire.
     pub wire: WireKind,
+    /// What its card does wrong.
+    pub faults: Option<FaultSource>,
 }
 
 /// Serves until it is asked to stop.
@@ -60,7 +63,11 @@ pub fn serve(ports: &[ServedPort], device: u16) -> Result<(), Failure> {
             mac: [0x68, 0x05, 0xca, 0, 0, index as u8],
             name: port.socket.display().to_string(),
         };
-        cards.push((port.socket.clone(), Xl710::new(config, wire)));
+        let mut card = Xl710::new(config, wire);
+        if let Some(faults) = &port.faults {
+            card.play(&faults.script(card.name())?);
+        }
+        cards.push((port.socket.clone(), card));
     }
     if waiting_peer.is_some() {
         return Err(Failure::usage("wire=peer joins two ports, and the last one has no partner"));
