@@ -19,6 +19,7 @@ mod ids;
 mod link;
 mod port;
 mod queue;
+mod recovery;
 mod regs;
 mod reset;
 mod rx;
@@ -31,6 +32,7 @@ mod tx;
 pub use error::{AdminFault, Error};
 pub use ids::{Device, device};
 pub use port::{FirmwareVersion, I40e, Options};
+pub use recovery::{RingWatch, Trouble};
 pub use rx::Rx;
 pub use tx::Tx;
 

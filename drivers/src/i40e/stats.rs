@@ -90,6 +90,17 @@ impl Statistics {
         }
     }
 
+    /// The card was reset, and with it perhaps its counters: one that is lower than before began again at 0.
+    pub fn restarted<B: Bar>(&mut self, bar: &B) {
+        let singles = [&mut self.rx_bytes, &mut self.tx_bytes, &mut self.tx_errors].into_iter();
+        let rows = [&mut self.rx_frames[..], &mut self.rx_errors, &mut self.rx_missed, &mut self.tx_frames];
+        for counter in singles.chain(rows.into_iter().flatten()) {
+            if counter.read(bar) < counter.last {
+                counter.last = 0;
+            }
+        }
+    }
+
     /// The counts since the start.
     pub fn read<B: Bar>(&mut self, bar: &B) -> PortStats {
         fn sum<B: Bar>(bar: &B, counters: &mut [Extended]) -> u64 {
