@@ -52,11 +52,11 @@ pub fn parse_seed(text: &str) -> Result<FaultSource, String> {
 pub const HELP: &str = "\
 Faults: faults=FILE makes the card misbehave as the file says, seed=N as the number draws (the script is told). A line \
 holds one fault; # begins a comment. Events are accesses to registers and times that the card works; frames are those \
-through its MAC, either way. Defaults are in brackets.
+through its MAC, either way.
 
-  [after N frames] FAULT, or FAULT [after N frames]   [at once]
+  [after N frames] FAULT, or FAULT [after N frames]
   admin OPCODE|any code N|never|late N|head N|not-done|critical [times N|always]
-  rx-writeback|tx-writeback late N|missing|torn N|swapped N [times N|always]
+  rx-writeback|tx-writeback late N|missing|torn N|swapped N [skip N] [times N|always]
   tx-fetch late N               doorbells are looked at N events later; memory must not change meanwhile
   rx-ring empty N               no receive descriptor for N events
   rx-queue|tx-queue enable|disable never|late N [times N|always]
@@ -66,6 +66,7 @@ through its MAC, either way. Defaults are in brackets.
   pf-reset                      the function is reset from the card's side
   card-reset N                  the card is reset, GLGEN_RSTAT says so for N reads
   firmware X.Y [api A.B]
+  queues N                      the function has N queue pairs
   lldp on|off                   the firmware's LLDP agent
-  mac-config needs-link         Set MAC Config fails while the link is down
+  mac-config needs-link         Set MAC Config fails while the link is down, and frames stay short
   event OPCODE length N [times N]";

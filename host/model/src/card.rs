@@ -367,6 +367,7 @@ impl Card {
     pub fn receive(&mut self, frame: &[u8]) {
         let lost = match frame.len() {
             0..60 => Some(Lost::Short),
+            1523.. if self.firmware.link.short_frames => Some(Lost::Long),
             60..=MAX_FRAME if !self.firmware.filters.pass(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME if self.is_own(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME if self.firmware.lldp.eats(frame) => Some(Lost::Filtered),

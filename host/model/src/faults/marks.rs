@@ -55,6 +55,8 @@ impl Piece {
 #[derive(Default)]
 struct Plan {
     fault: Option<MarkFault>,
+    /// Marks before them that are as they should be.
+    skip: u32,
     times: u32,
     /// Position within four, and when those began.
     position: u32,
@@ -72,9 +74,9 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// From now on the next `times` marks of a direction misbehave.
-    pub(crate) fn misbehave(&mut self, direction: Direction, fault: MarkFault, times: u32) {
-        self.plans[direction as usize] = Plan { fault: Some(fault), times, position: 0, start: 0 };
+    /// From now on `skip` marks of a direction are as they should be, and the `times` after them misbehave.
+    pub(crate) fn misbehave(&mut self, direction: Direction, fault: MarkFault, skip: u32, times: u32) {
+        self.plans[direction as usize] = Plan { fault: Some(fault), skip, times, position: 0, start: 0 };
     }
 
     /// Nothing is wrong: marks go straight to memory.
@@ -119,6 +121,10 @@ impl Marks {
     /// What the next mark of this direction does.
     fn next(&mut self, direction: Direction) -> (Option<MarkFault>, u32) {
         let plan = &mut self.plans[direction as usize];
+        if plan.skip > 0 {
+            plan.skip -= 1;
+            return (None, 0);
+        }
         let (fault, position) = (plan.fault, plan.position);
         if fault.is_some() {
             plan.position = (position + 1) % 4;
@@ -250,7 +256,7 @@ mod tests {
     #[test]
     fn four_marks_come_in_another_order_and_the_fifth_after_them() {
         let (memory, mut marks) = (memory(), Marks::default());
-        marks.misbehave(Direction::Rx, MarkFault::Swapped(1), 4);
+        marks.misbehave(Direction::Rx, MarkFault::Swapped(1), 0, 4);
         (0..5).for_each(|index| marks.receive(&memory, 16 * index, &[7, 1]).unwrap());
         let mut seen = Vec::new();
         while marks.waiting() {
@@ -264,7 +270,7 @@ mod tests {
     #[test]
     fn a_torn_mark_shows_dd_before_its_length() {
         let (memory, mut marks) = (memory(), Marks::default());
-        marks.misbehave(Direction::Rx, MarkFault::Torn(1), 1);
+        marks.misbehave(Direction::Rx, MarkFault::Torn(1), 0, 1);
         marks.receive(&memory, 32, &[5, 60 << 38 | 3, 6, 0]).unwrap();
         let mut seen = Vec::new();
         while marks.waiting() {
@@ -277,9 +283,9 @@ mod tests {
     #[test]
     fn late_missing_and_a_queue_that_goes_off() {
         let (memory, mut marks) = (memory(), Marks::default());
-        marks.misbehave(Direction::Tx, MarkFault::Missing, 1);
+        marks.misbehave(Direction::Tx, MarkFault::Missing, 0, 1);
         marks.transmit(&memory, 8, 0xf).unwrap();
-        marks.misbehave(Direction::Tx, MarkFault::Late(3), 1);
+        marks.misbehave(Direction::Tx, MarkFault::Late(3), 0, 1);
         marks.transmit(&memory, 24, 0xf).unwrap();
         marks.queue = 1;
         marks.transmit(&memory, 40, 0xf).unwrap();

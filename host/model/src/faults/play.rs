@@ -1,6 +1,6 @@
 //! What a script does to the card, and what goes on from event to event.
 
-use super::{Fault, Script};
+use super::{ALWAYS, Fault, Script};
 use crate::adminq::{self, Event};
 use crate::card::Card;
 use crate::regs;
@@ -52,7 +52,7 @@ impl Card {
             Fault::Register(offset, value, times) => faults.reads.push((offset, value, times)),
             Fault::Queue(queue) => faults.queues.push(queue),
             Fault::Reset(reads) => faults.reset_delay = reads,
-            Fault::Marks(direction, how, times) => faults.marks.misbehave(direction, how, times),
+            Fault::Marks(direction, how, skip, times) => faults.marks.misbehave(direction, how, skip, times),
             Fault::Fetch(events) => faults.fetch.left = events,
             Fault::RxEmpty(events) => faults.rx_empty = events,
             Fault::Link(up) => self.plug(up),
@@ -61,7 +61,14 @@ impl Card {
             Fault::CardReset(reads) => self.card_reset(reads),
             Fault::Firmware(firmware, api) => self.firmware.set_version(firmware, api),
             Fault::Lldp(on) => self.firmware.lldp.configure(on),
-            Fault::MacConfigNeedsLink => faults.mac_config_needs_link = true,
+            Fault::Queues(queues) => {
+                faults.reads.push((regs::PFLAN_QALLOC, 1 << 31 | (queues - 1) << 16, ALWAYS));
+                self.firmware.queues = queues;
+            }
+            Fault::MacConfigNeedsLink => {
+                faults.mac_config_needs_link = true;
+                self.firmware.link.short_frames = true;
+            }
             Fault::Event(opcode, length, times) => {
                 let event = Event { opcode, params: [0xee; 16], length };
                 for _ in 0..times.min(1024) {

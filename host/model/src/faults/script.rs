@@ -23,8 +23,9 @@ pub enum Fault {
     Queue(QueueFault),
     /// `reset never|late N`: reads of PFGEN_CTRL that a reset by the driver takes.
     Reset(u32),
-    /// `rx-writeback|tx-writeback late [N]|missing|torn [N]|swapped [N]`: so many marks.
-    Marks(Direction, MarkFault, u32),
+    /// `rx-writeback|tx-writeback late [N]|missing|torn [N]|swapped [N] [skip N]`: marks that are skipped, and so many
+    /// after them.
+    Marks(Direction, MarkFault, u32, u32),
     /// `tx-fetch late [N]`: doorbells are looked at N events later, and memory must not have changed by then.
     Fetch(u32),
     /// `rx-ring empty [N]`: for N events no receive descriptor is found.
@@ -41,7 +42,10 @@ pub enum Fault {
     Firmware((u16, u16), Option<(u16, u16)>),
     /// `lldp on|off`: the firmware's agent runs, which eats and sends LLDP frames.
     Lldp(bool),
-    /// `mac-config needs-link`: Set MAC Config fails while the link is down.
+    /// `queues N`: the function has N queue pairs, 1 to 1536.
+    Queues(u32),
+    /// `mac-config needs-link`: Set MAC Config fails while the link is down, and without it no frame of more than 1522
+    /// bytes is received.
     MacConfigNeedsLink,
     /// `event OPCODE length N`: so many events come whose buffer is said to hold N bytes.
     Event(u16, u16, u32),
@@ -109,7 +113,7 @@ struct Words<'a> {
 }
 
 const FAULTS: &str = "admin, register, rx-queue, tx-queue, reset, rx-writeback, tx-writeback, tx-fetch, rx-ring, link, \
-                      pf-reset, card-reset, firmware, lldp, mac-config or event";
+                      pf-reset, card-reset, firmware, queues, lldp, mac-config or event";
 
 impl<'a> Words<'a> {
     fn fail<T>(&self, found: &str, expected: &'static str) -> Result<T, ScriptError> {
@@ -208,6 +212,10 @@ impl<'a> Words<'a> {
             "pf-reset" => Ok(Fault::PfReset),
             "card-reset" => Ok(Fault::CardReset(self.number_or(10)?)),
             "firmware" => self.firmware(),
+            "queues" => match self.number("a number from 1 to 1536")? {
+                queues @ 1..=1536 => Ok(Fault::Queues(queues)),
+                other => self.fail(&other.to_string(), "a number from 1 to 1536"),
+            },
             "lldp" => match self.word() {
                 "on" => Ok(Fault::Lldp(true)),
                 "off" => Ok(Fault::Lldp(false)),
@@ -275,7 +283,8 @@ impl<'a> Words<'a> {
             "swapped" => (MarkFault::Swapped(self.number_or(1)?), 4),
             word => return self.fail(word, "late, missing, torn or swapped"),
         };
-        Ok(Fault::Marks(direction, how, self.times(times)?))
+        let skip = if self.accept("skip") { self.number("a number")? } else { 0 };
+        Ok(Fault::Marks(direction, how, skip, self.times(times)?))
     }
 
     fn firmware(&mut self) -> Result<Fault, ScriptError> {
@@ -304,7 +313,7 @@ mod tests {
     fn a_script_with_everything() {
         let text = "# a comment\n\n\
             admin 0x0603 code 8 times 3   # three times busy\n\
-            after 1000 frames rx-writeback torn\n\
+            after 1000 frames rx-writeback torn skip 2\n\
             tx-writeback late 10 times always after 5 frames\n\
             firmware 4.22 api 1.4\n\
             pf-reset after 2000 frames\n\
@@ -315,8 +324,8 @@ mod tests {
         let queue = QueueFault { direction: Direction::Tx, enable: false, reads: NEVER, times: 1 };
         let want = [
             planned(0, Fault::Admin(0x0603, AdminFault::Code(8), 3)),
-            planned(1000, Fault::Marks(Direction::Rx, MarkFault::Torn(1), 1)),
-            planned(5, Fault::Marks(Direction::Tx, MarkFault::Late(10), ALWAYS)),
+            planned(1000, Fault::Marks(Direction::Rx, MarkFault::Torn(1), 2, 1)),
+            planned(5, Fault::Marks(Direction::Tx, MarkFault::Late(10), 0, ALWAYS)),
             planned(0, Fault::Firmware((4, 22), Some((1, 4)))),
             planned(2000, Fault::PfReset),
             planned(0, Fault::Register(0x8_0380, u32::MAX, 2)),

@@ -12,6 +12,8 @@ pub struct Link {
     off: bool,
     /// The next change is reported as an event.
     pub report_changes: bool,
+    /// No frame of more than 1522 bytes is received until Set MAC Config says otherwise.
+    pub short_frames: bool,
     mask: u16,
     phy_type: u8,
     speed: u8,
@@ -26,7 +28,16 @@ impl Link {
         // 40GBASE-SR4 on a card for QSFP+, else 10GBASE-SR.
         let (phy_type, speed) =
             if (0x1583..=0x1584).contains(&device_id) { (0x19, 0x10) } else { (0x14, 0x08) };
-        Self { plugged: true, off: false, report_changes: false, mask: 0, phy_type, speed, max_frame: 9728 }
+        Self {
+            plugged: true,
+            off: false,
+            report_changes: false,
+            short_frames: false,
+            mask: 0,
+            phy_type,
+            speed,
+            max_frame: 9728,
+        }
     }
 
     /// Frames cross.
@@ -58,6 +69,7 @@ impl Link {
                     return Reply::error(code::EINVAL);
                 }
                 self.max_frame = request.u16(0);
+                self.short_frames = false;
                 Reply::ok()
             }
             0x0605 => {

@@ -95,6 +95,8 @@ pub struct Firmware {
     pub nvm: ShadowRam,
     pub lldp: Lldp,
     pub unknown: Vec<u16>,
+    /// Queue pairs of the function.
+    pub queues: u32,
     /// Versions of the firmware and of its interface.
     version: ((u16, u16), (u16, u16)),
 }
@@ -114,6 +116,7 @@ impl Firmware {
             nvm: ShadowRam::new(),
             lldp: Lldp::new(mac),
             unknown: Vec::new(),
+            queues: 128,
             version: (FIRMWARE, API),
         }
     }
@@ -140,7 +143,7 @@ impl Firmware {
         match request.opcode {
             0x0001 => self.get_version(&request),
             0x0008 => Self::request_resource(&request),
-            0x000a | 0x000b => capability::list(&request),
+            0x000a | 0x000b => capability::list(&request, self.queues),
             0x0107 => self.mac_address(&request),
             0x0206 | 0x0207 if !self.has_rx_control() => Reply::error(code::ESRCH),
             0x0206 => {
