@@ -4,6 +4,7 @@ pub mod capture;
 mod child;
 pub mod cli;
 pub mod error;
+pub mod faults;
 pub mod image;
 pub mod packages;
 pub mod qemu;

@@ -8,6 +8,7 @@ use model::wire::{EchoWire, PeerWire, SinkWire};
 use model::{PortConfig, Server, TraceLog, Wire, Xl710};
 
 use crate::capture;
+use crate::faults::FaultSource;
 use crate::tap::Tap;
 use crate::traffic::{Forward, FrameSet, Limits, Macs, Traffic, TrafficWire};
 use crate::{Failure, signals};
@@ -34,6 +35,8 @@ pub struct ServedPort {
     pub socket: PathBuf,
     /// Its wire.
     pub wire: WireKind,
+    /// What its card does wrong.
+    pub faults: Option<FaultSource>,
 }
 
 /// Serves until it is asked to stop; with `log`, writes down there what the drivers do.
@@ -51,6 +54,9 @@ pub fn serve(ports: &[ServedPort], device: u16, log: Option<&Path>) -> Result<()
             name: port.socket.display().to_string(),
         };
         let mut card = Xl710::new(config, wires.plug(&port.wire)?);
+        if let Some(faults) = &port.faults {
+            card.play(&faults.script(card.name())?);
+        }
         if let Some(log) = &log {
             card.trace(log, &format!("port{index}"));
         }

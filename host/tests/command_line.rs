@@ -60,6 +60,8 @@ fn options_out_of_range_are_refused() {
         (&["--pcap"], "a value is required for '--pcap <FILE>'"),
         (&["model"], "--port <PORT>"),
         (&["model", "--port", "wire=echo"], "a port needs socket=PATH"),
+        (&["model", "--port", "socket=s,faults=/nonexistent"], "/nonexistent: No such file"),
+        (&["model", "--port", "socket=s,seed=x"], "seed x: a number"),
         (&["model", "--port", "socket=s,wire=radio"], "a wire is echo, sink, peer, pcap:IN:OUT or tap:NAME"),
         (&["model", "--port", "socket=s,wire=tap:tap%d"], "a tap has a name of 1 to 15 letters"),
         (&["model", "--port", "socket=s,wire=tap:lo"], "wire=tap:lo: "),
@@ -70,6 +72,22 @@ fn options_out_of_range_are_refused() {
     ] {
         refused(folder.path(), args, text, 0);
     }
+}
+
+/// A script of faults names its file, its line and what could have stood there.
+#[test]
+fn a_script_that_can_not_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("faults.txt");
+    fs::write(&path, "pf-reset after 5 frames\nlink flip\n").unwrap();
+    let port = format!("socket=s,faults={}", path.display());
+    refused(
+        folder.path(),
+        &["model", "--port", &port],
+        "faults.txt: line 2: \"flip\" where down, up or flap",
+        0,
+    );
 }
 
 #[test]

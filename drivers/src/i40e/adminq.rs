@@ -181,6 +181,16 @@ impl<M: Machine> AdminQueue<M> {
         Ok(())
     }
 
+    /// Commands can be sent: the queue was started, and no command has failed so that it can't be used.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// The card is about to be reset, or was: no command is sent until the next start.
+    pub fn abandon(&mut self) {
+        self.running = false;
+    }
+
     /// Stops both queues. The caller has sent Queue Shutdown.
     pub fn stop(&mut self) {
         self.running = false;

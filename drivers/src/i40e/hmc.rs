@@ -40,7 +40,8 @@ impl Hmc {
         Ok(hmc)
     }
 
-    fn program<B: Bar>(&self, bar: &B, pf: usize) -> Result<(), Error> {
+    /// Tells the card where the contexts are, at first and after each reset.
+    pub fn program<B: Bar>(&self, bar: &B, pf: usize) -> Result<(), Error> {
         let addr = self.memory.addr();
         bar.write(regs::PFHMC_SDDATAHIGH, addr.high());
         bar.write(regs::PFHMC_SDDATALOW, addr.low() | PAGES << PAGES_SHIFT | DIRECT | VALID);

@@ -17,6 +17,7 @@ use super::filters::{self, Filters};
 use super::hmc::Hmc;
 use super::nvm::{self, NvmVersion};
 use super::queue::{self, Direction};
+use super::recovery::Parked;
 use super::rss::Rss;
 use super::rx::Rx;
 use super::stats::Statistics;
@@ -42,34 +43,38 @@ pub struct Options {
 }
 
 /// Rings of one queue pair, kept over stop and start.
-#[derive(Default)]
-struct RingMemory {
+struct RingMemory<B> {
     rx: Option<DmaMemory>,
     tx: Option<DmaMemory>,
+    /// Queues that the card did not give up.
+    parked: Parked<B>,
 }
 
 /// One physical function of a card: a port.
 pub struct I40e<M: Machine> {
     pub(super) machine: M,
     pub(super) bar: M::Bar,
-    options: Options,
+    pub(super) options: Options,
     pub(super) admin: AdminQueue<M>,
-    hmc: Hmc,
+    pub(super) hmc: Hmc,
     pub(super) vsi: Vsi,
-    statistics: Statistics,
+    pub(super) statistics: Statistics,
     pub(super) xstats: ExtendedStatistics,
     pub(super) filters: Filters,
     pub(super) rss: Rss,
     pub(super) vlan_strip: bool,
     pub(super) nvm: NvmVersion,
-    rings: Vec<RingMemory>,
-    pf: u32,
+    last_stats: PortStats,
+    rings: Vec<RingMemory<M::Bar>>,
+    pub(super) pf: u32,
     first_queue: u32,
-    mac: MacAddr,
-    firmware: FirmwareVersion,
+    pub(super) mac: MacAddr,
+    pub(super) firmware: FirmwareVersion,
     link: Link,
-    mac_config_pending: bool,
-    lldp_stopped: bool,
+    pub(super) mac_config_pending: bool,
+    pub(super) lldp_stopped: bool,
+    /// Resets of the function since it was brought up.
+    pub(super) resets: u32,
 }
 
 impl<M: Machine> I40e<M> {
@@ -78,31 +83,26 @@ impl<M: Machine> I40e<M> {
     /// # Errors
     /// The first step that failed, with its register or opcode.
     pub fn new(machine: M, bar: M::Bar, options: Options) -> Result<Self, Error> {
-        reset::quiesce(&machine, &bar);
-        reset::pf_reset(&machine, &bar)?;
-        reset::check_firmware(&bar)?;
+        reset::start_over(&machine, &bar)?;
         let pf = bar.read(regs::PF_FUNC_RID) & 7;
         let port = bar.read(regs::PFGEN_PORTNUM) & 3;
         let (first_queue, _) = reset::allocated_queues(&bar);
         let mut admin = AdminQueue::new(machine.clone(), bar.clone())?;
         admin.start()?;
-        let firmware = command::get_version(&mut admin)?;
-        command::clear_pxe(&mut admin)?;
-        bar.write(regs::GLLAN_RCTL_0, 1);
+        let firmware = Self::greet(&bar, &mut admin)?;
         let queues = usable_queues(capability::discover(&mut admin)?);
         let hmc = Hmc::new(&machine, &bar, pf as usize, queues as usize)?;
         let mac = command::mac_address(&mut admin)?;
         let lldp_stopped = link::stop_lldp(&mut admin).is_ok();
-        let vsi = switch::set_up_vsi(&mut admin, queues as u16)?;
-        switch::enable_filters(&machine, &mut admin, &bar);
-        let mut wanted = Filters::new(mac);
-        wanted.set_promiscuous(options.promiscuous);
-        filters::program(&machine, &mut admin, vsi, None, &wanted)?;
+        let mut filters = Filters::new(mac);
+        filters.set_promiscuous(options.promiscuous);
+        let vsi = Self::set_up_switch(&machine, &bar, &mut admin, queues as u16, &filters)?;
         let nvm = nvm::read_version(&machine, &bar)?;
         let (port, stat_index) = (port as usize, usize::from(vsi.stat_index));
         let statistics = Statistics::start(&bar, port, stat_index);
         let xstats = ExtendedStatistics::start(&bar, port, stat_index);
-        let rings = (0..queues).map(|_| RingMemory::default()).collect();
+        let rings =
+            (0..queues).map(|_| RingMemory { rx: None, tx: None, parked: Parked::default() }).collect();
         let mut this = Self {
             machine,
             bar,
@@ -112,10 +112,11 @@ impl<M: Machine> I40e<M> {
             vsi,
             statistics,
             xstats,
-            filters: wanted,
+            filters,
             rss: Rss::OFF,
             vlan_strip: false,
             nvm,
+            last_stats: PortStats::default(),
             rings,
             pf,
             first_queue,
@@ -124,6 +125,7 @@ impl<M: Machine> I40e<M> {
             link: Link::default(),
             mac_config_pending: true,
             lldp_stopped,
+            resets: 0,
         };
         this.bring_link_up()?;
         Ok(this)
@@ -132,6 +134,28 @@ impl<M: Machine> I40e<M> {
     /// Queue pairs that there are contexts for.
     pub(super) fn queues(&self) -> usize {
         self.rings.len().min(self.hmc.queues())
+    }
+
+    /// The first words with the firmware after a reset.
+    pub(super) fn greet(bar: &M::Bar, admin: &mut AdminQueue<M>) -> Result<FirmwareVersion, Error> {
+        let firmware = command::get_version(admin)?;
+        command::clear_pxe(admin)?;
+        bar.write(regs::GLLAN_RCTL_0, 1);
+        Ok(firmware)
+    }
+
+    /// The function's VSI and its filters; a reset undoes all of it.
+    pub(super) fn set_up_switch(
+        machine: &M,
+        bar: &M::Bar,
+        admin: &mut AdminQueue<M>,
+        queues: u16,
+        wanted: &Filters,
+    ) -> Result<Vsi, Error> {
+        let vsi = switch::set_up_vsi(admin, queues)?;
+        switch::enable_filters(machine, admin, bar);
+        filters::program(machine, admin, vsi, None, wanted)?;
+        Ok(vsi)
     }
 
     /// Versions of the card's firmware.
@@ -155,7 +179,7 @@ impl<M: Machine> I40e<M> {
         farewell
     }
 
-    fn bring_link_up(&mut self) -> Result<(), Error> {
+    pub(super) fn bring_link_up(&mut self) -> Result<(), Error> {
         link::restart(&self.machine, &mut self.admin)?;
         self.refresh_link()
     }
@@ -177,6 +201,10 @@ impl<M: Machine> I40e<M> {
         const STEP: &str = "queue setup";
         if usize::from(queue) >= self.queues() {
             return Err(Error::Request { step: STEP, what: "queue", value: u64::from(queue) });
+        }
+        if self.parked(queue).is_some_and(|parked| !parked.is_empty()) {
+            let what = "a queue that the card has not given up";
+            return Err(Error::Request { step: STEP, what, value: u64::from(queue) });
         }
         let descriptors = setup.descriptors;
         if !(64..=4096).contains(&descriptors) || !descriptors.is_multiple_of(32) {
@@ -244,8 +272,18 @@ impl<M: Machine> I40e<M> {
         Ok(Tx::new(queue, DescRing::new(memory, count).ok_or(unaligned)?, tail, setup))
     }
 
+    /// What is parked of queue `queue`.
+    pub(super) fn parked(&self, queue: u16) -> Option<&Parked<M::Bar>> {
+        self.rings.get(usize::from(queue)).map(|rings| &rings.parked)
+    }
+
+    /// As [`I40e::parked`].
+    pub(super) fn parked_mut(&mut self, queue: usize) -> Option<&mut Parked<M::Bar>> {
+        self.rings.get_mut(queue).map(|rings| &mut rings.parked)
+    }
+
     /// The card's head of a transmit queue, as an index of a ring of `count`.
-    fn tx_head(&self, queue: usize) -> usize {
+    pub(super) fn tx_head(&self, queue: usize) -> usize {
         regs::QTX_HEAD.get(queue).map_or(0, |register| (self.bar.read(register) & 0x1fff) as usize)
     }
 
@@ -289,8 +327,9 @@ impl<M: Machine> PortControl for I40e<M> {
         rx.arm(buffers);
         if let Err(error) = queue::set_enabled(&self.machine, &self.bar, Direction::Rx, index, true) {
             // Not enabled, so nothing was written to the buffers; take the request back before they are reused.
-            if queue::set_enabled(&self.machine, &self.bar, Direction::Rx, index, false).is_ok() {
-                rx.release(buffers);
+            match queue::set_enabled(&self.machine, &self.bar, Direction::Rx, index, false) {
+                Ok(()) => drop(rx.release(buffers)),
+                Err(_) => self.park_rx(rx),
             }
             return Err(error);
         }
@@ -315,17 +354,32 @@ impl<M: Machine> PortControl for I40e<M> {
     }
 
     fn stop_rx(&mut self, rx: Self::Rx, buffers: &mut impl Buffers) -> Result<QueueCounters, Error> {
-        queue::set_enabled(&self.machine, &self.bar, Direction::Rx, rx.index(), false)?;
-        Ok(rx.release(buffers))
+        match queue::set_enabled(&self.machine, &self.bar, Direction::Rx, rx.index(), false) {
+            Ok(()) => Ok(rx.release(buffers)),
+            Err(error) => {
+                self.park_rx(rx);
+                Err(error)
+            }
+        }
     }
 
     fn stop_tx(&mut self, tx: Self::Tx, buffers: &mut impl Buffers) -> Result<QueueCounters, Error> {
         let index = tx.index();
+        if !queue::is_running(&self.bar, Direction::Tx, index) {
+            // The function was reset: the register of the head says nothing.
+            let head = tx.marked_head();
+            return Ok(tx.release(head, buffers));
+        }
         let head = self.drain(index, tx.next());
         queue::warn_of_disable(&self.bar, self.first_queue + index as u32);
         self.machine.clock().delay(Duration::from_micros(400));
-        queue::set_enabled(&self.machine, &self.bar, Direction::Tx, index, false)?;
-        Ok(tx.release(head, buffers))
+        match queue::set_enabled(&self.machine, &self.bar, Direction::Tx, index, false) {
+            Ok(()) => Ok(tx.release(head, buffers)),
+            Err(error) => {
+                self.park_tx(tx);
+                Err(error)
+            }
+        }
     }
 
     fn set_promiscuous(&mut self, on: bool) -> Result<(), Error> {
@@ -343,6 +397,10 @@ impl<M: Machine> PortControl for I40e<M> {
     }
 
     fn stats(&mut self) -> PortStats {
-        self.statistics.read(&self.bar)
+        // Counters of a card that was reset have begun again; they are caught up with after the driver's own reset.
+        if !self.was_reset() {
+            self.last_stats = self.statistics.read(&self.bar);
+        }
+        self.last_stats
     }
 }

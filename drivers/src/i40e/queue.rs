@@ -64,6 +64,14 @@ pub fn turn_off<B: Bar>(bar: &B, index: usize) {
     }
 }
 
+/// Queue `index` runs, or is wanted to, or its register can't be read.
+pub fn is_running<B: Bar>(bar: &B, direction: Direction, index: usize) -> bool {
+    let (array, _) = direction.register();
+    array
+        .get(index)
+        .is_some_and(|register| bar.read(register).intersects(QueueEnable::REQ | QueueEnable::STAT))
+}
+
 /// Turns queue `index` on or off and waits until the card has followed. A request that is still under way is
 /// waited for first.
 pub fn set_enabled<M: Machine>(

@@ -107,6 +107,9 @@ pub const PF_ARQLEN: Reg<AqLen, Rw> = Reg::at(0x08_0280);
 pub const PF_ARQH: Reg<u32, Rw> = Reg::at(0x08_0380);
 pub const PF_ARQT: Reg<u32, Rw> = Reg::at(0x08_0480);
 
+/// Bit 0: the card has stopped a queue of this function since a descriptor was illegal; writing 1 clears it.
+pub const PF_MDET_TX: Reg<u32, Rw> = Reg::at(0x0e_6400);
+
 // Host memory cache.
 /// Bits 3:0: log2 of the bytes of a transmit context.
 pub const GLHMC_LANTXOBJSZ: Reg<u32, Ro> = Reg::at(0x0c_2004);

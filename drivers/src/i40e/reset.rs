@@ -23,8 +23,15 @@ pub fn allocated_queues<B: Bar>(bar: &B) -> (u32, u32) {
     if usable { (first, last - first + 1) } else { (0, 0) }
 }
 
+/// Quiet, reset, and with firmware that can run a port.
+pub fn start_over<M: Machine>(machine: &M, bar: &M::Bar) -> Result<(), Error> {
+    quiesce(machine, bar);
+    pf_reset(machine, bar)?;
+    check_firmware(bar)
+}
+
 /// Turns off interrupts and queues, so that the card writes to no memory of a predecessor's.
-pub fn quiesce<M: Machine>(machine: &M, bar: &M::Bar) {
+fn quiesce<M: Machine>(machine: &M, bar: &M::Bar) {
     bar.write(regs::PFINT_ICR0_ENA, 0);
     // ITR index 3: no update of a throttling timer goes with the write.
     bar.write(regs::PFINT_DYN_CTL0, 3 << 3);
@@ -41,7 +48,7 @@ pub fn quiesce<M: Machine>(machine: &M, bar: &M::Bar) {
 }
 
 /// Resets the physical function. Datasheet: "Software Reset".
-pub fn pf_reset<M: Machine>(machine: &M, bar: &M::Bar) -> Result<(), Error> {
+fn pf_reset<M: Machine>(machine: &M, bar: &M::Bar) -> Result<(), Error> {
     wait_for_global_reset(machine, bar)?;
     wait_for_load(machine, bar)?;
     bar.update(regs::PFGEN_CTRL, |ctrl| ctrl | PfGenCtrl::PFSWR);
@@ -55,7 +62,7 @@ pub fn pf_reset<M: Machine>(machine: &M, bar: &M::Bar) -> Result<(), Error> {
 }
 
 /// Firmware that is in recovery mode can't run a port.
-pub fn check_firmware<B: Bar>(bar: &B) -> Result<(), Error> {
+fn check_firmware<B: Bar>(bar: &B) -> Result<(), Error> {
     let status = bar.read(regs::GL_FWSTS);
     if status >> 16 & 0xff == 0 {
         return Ok(());

@@ -16,6 +16,10 @@ use super::MAX_RX_BUFFERS;
 use super::desc::rx;
 use super::descriptor::{Descriptor, State};
 
+/// Polls for which a descriptor may say that it is done without saying how long its frame is: the card's write has
+/// been seen in part, and the rest follows. Then the frame is bad.
+const PATIENCE: u32 = 256;
+
 /// The receive ring with descriptors of `WORDS` quadwords.
 struct Ring<B, const WORDS: usize> {
     descriptors: DescRing<WORDS>,
@@ -31,6 +35,8 @@ struct Ring<B, const WORDS: usize> {
     held: usize,
     /// Buffers of a frame in too many buffers were dropped and its end has not come yet.
     skipping: bool,
+    /// Polls that found the frame at the front done in part.
+    torn: u32,
     counters: QueueCounters,
     drops: Drops,
 }
@@ -61,6 +67,7 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
             next: 0,
             held: 0,
             skipping: false,
+            torn: 0,
             counters: QueueCounters::default(),
             drops: Drops::default(),
         }
@@ -142,6 +149,10 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
             let lo = self.descriptors.read(index, 0);
             *offset = self.shadow.get(index).copied().unwrap_or(0);
             *meta = Meta { lo: lo & rx::META_LO, hi: hi & !rx::HEADER };
+            if meta.is_empty() && self.torn < PATIENCE {
+                self.torn += 1;
+                return Front::Incomplete;
+            }
             bad |= hi & (rx::RXE | rx::OVERSIZE) != 0 || meta.is_empty() || meta.len() > self.room;
             if meta.is_last() {
                 return self.judge(count + 1, bad);
@@ -176,6 +187,7 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
     fn advance(&mut self, count: usize) {
         self.next = self.wrap(self.next + count);
         self.held -= count;
+        self.torn = 0;
     }
 
     /// `index`, less than twice the ring, within the ring.
@@ -200,13 +212,24 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
         Descriptor { index, state, buffer, words }
     }
 
-    /// Gives every buffer back. Returns whole frames that had arrived and were not handed out.
+    /// The descriptor at the front, if it is not done and one behind it is: the card's mark is late, or never came.
+    fn hole(&self) -> Option<usize> {
+        let done = |i: &usize| self.descriptors.read(self.wrap(self.next + i), 1) & rx::DD != 0;
+        let first = (0..self.held).find(|i| !done(i))?;
+        (first + 1..self.held).any(|i| done(&i)).then(|| self.wrap(self.next + first))
+    }
+
+    /// Gives every buffer back. Returns whole frames that had arrived and were not handed out, those behind a
+    /// descriptor whose mark never came among them.
     fn release(mut self, buffers: &mut impl Buffers) -> QueueCounters {
         let before = self.counters;
         let (mut offsets, mut metas) = ([0; MAX_RX_BUFFERS], [Meta::default(); MAX_RX_BUFFERS]);
-        loop {
+        while self.held > 0 {
             let count = match self.front(&mut offsets, &mut metas) {
-                Front::Incomplete => break,
+                Front::Incomplete => {
+                    offsets[0] = self.shadow.get(self.next).copied().unwrap_or(0);
+                    1
+                }
                 Front::Frame(count) | Front::Bad(count, _) => {
                     self.count_frame(metas.get(..count).unwrap_or_default());
                     count
@@ -215,10 +238,6 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
             };
             buffers.give(offsets.get(..count).unwrap_or_default());
             self.advance(count);
-        }
-        while self.held > 0 {
-            buffers.give(self.shadow.get(self.next..=self.next).unwrap_or_default());
-            self.advance(1);
         }
         QueueCounters {
             frames: self.counters.frames - before.frames,
@@ -260,6 +279,14 @@ impl<B: Bar> Rx<B> {
     /// Its number within the port.
     pub(super) fn index(&self) -> usize {
         self.index
+    }
+
+    /// The descriptor that holds up those behind it, which are done.
+    pub(super) fn hole(&self) -> Option<usize> {
+        match &self.ring {
+            Width::Narrow(ring) => ring.hole(),
+            Width::Wide(ring) => ring.hole(),
+        }
     }
 
     /// Arms the ring for the first time.

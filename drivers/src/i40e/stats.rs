@@ -44,6 +44,13 @@ impl Extended {
         }
     }
 
+    /// The counter may have begun again at 0.
+    pub fn restarted<B: Bar>(&mut self, bar: &B) {
+        if self.read(bar) < self.last {
+            self.last = 0;
+        }
+    }
+
     /// The count since the start. The counter wraps at most once between two calls.
     pub fn update<B: Bar>(&mut self, bar: &B) -> u64 {
         let now = self.read(bar);
@@ -94,6 +101,15 @@ impl Statistics {
             tx_bytes: Extended::start(bar, regs::GLPRT_GOTCL, port, 48),
             tx_frames: TX_FRAMES.map(|array| Extended::start(bar, array, port, 48)),
             tx_errors: Extended::start(bar, regs::GLPRT_TDOLD, port, 32),
+        }
+    }
+
+    /// The card was reset, and with it perhaps its counters: one that is lower than before began again at 0.
+    pub fn restarted<B: Bar>(&mut self, bar: &B) {
+        let singles = [&mut self.rx_bytes, &mut self.tx_bytes, &mut self.tx_errors].into_iter();
+        let rows = [&mut self.rx_frames[..], &mut self.rx_errors, &mut self.rx_missed, &mut self.tx_frames];
+        for counter in singles.chain(rows.into_iter().flatten()) {
+            counter.restarted(bar);
         }
     }
 

@@ -137,6 +137,34 @@ impl<B: Bar> Tx<B> {
         false
     }
 
+    /// The card's head as far as its marks tell it, for when its register does not: behind the last block that is
+    /// done.
+    pub(super) fn marked_head(&self) -> usize {
+        let (mut head, mut left) = (self.wrap(self.next + self.count - self.used), self.used);
+        while left >= BLOCK {
+            let Some(report_at) = self.report_at.get(head / BLOCK) else { break };
+            if self.descriptors.read(usize::from(*report_at), 1) & tx::TYPE_MASK != tx::DONE {
+                break;
+            }
+            head = self.wrap(head + BLOCK);
+            left -= BLOCK;
+        }
+        head
+    }
+
+    /// The descriptor whose completion the queue waits for, if the card, at `head`, has passed it without marking
+    /// it.
+    pub(super) fn unmarked(&self, head: usize) -> Option<usize> {
+        if self.used < BLOCK || self.sent_block().is_some() || head >= self.count {
+            return None;
+        }
+        let oldest = self.wrap(self.next + self.count - self.used);
+        let report_at = usize::from(*self.report_at.get(oldest / BLOCK)?);
+        let from_oldest = |index: usize| self.wrap(index + self.count - oldest);
+        let passed = from_oldest(head) > from_oldest(report_at) && from_oldest(head) <= self.used;
+        passed.then_some(report_at)
+    }
+
     /// Gives sent buffers back until `wanted` descriptors are free.
     fn make_room(&mut self, wanted: usize, buffers: &mut impl Buffers) -> bool {
         while self.free() < wanted {

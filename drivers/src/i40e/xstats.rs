@@ -107,6 +107,13 @@ impl ExtendedStatistics {
         Self { counters }
     }
 
+    /// The function was reset: see [`Extended::restarted`].
+    pub fn restarted<B: Bar>(&mut self, bar: &B) {
+        self.counters.iter_mut().filter_map(|(_, counter)| counter.as_mut()).for_each(|counter| {
+            counter.restarted(bar);
+        });
+    }
+
     /// Each name with its count since the start.
     pub fn read<B: Bar>(&mut self, bar: &B) -> impl Iterator<Item = (&'static str, u64)> {
         self.counters

@@ -22,6 +22,8 @@ const EFAULT: u16 = 11;
 pub struct Event {
     pub opcode: u16,
     pub params: [u8; 16],
+    /// Bytes that its buffer is said to hold.
+    pub length: u16,
 }
 
 struct Ring {
@@ -64,6 +66,14 @@ pub fn run(
         }
         match fault {
             Some(AdminFault::Never) => return,
+            Some(AdminFault::Late(events)) => {
+                (faults.admin_late, faults.busy) = (events, true);
+                return;
+            }
+            Some(AdminFault::Critical) => {
+                let len = registers.get(regs::PF_ATQLEN);
+                return registers.set(regs::PF_ATQLEN, len | regs::AQLEN_CRITICAL);
+            }
             Some(AdminFault::Head(value)) => return registers.set(regs::PF_ATQH, value),
             Some(AdminFault::NotDone) => {}
             Some(AdminFault::Code(code)) => {
@@ -150,6 +160,7 @@ pub fn post_event(
     let at = ring.base.wrapping_add(u64::from(head) * DESC);
     let mut desc = [0; 32];
     desc[2..4].copy_from_slice(&event.opcode.to_le_bytes());
+    desc[4..6].copy_from_slice(&event.length.to_le_bytes());
     desc[..2].copy_from_slice(&(FLAG_DD | FLAG_CMP).to_le_bytes());
     desc[16..].copy_from_slice(&event.params);
     let first = u64::from_le_bytes(desc[..8].try_into().unwrap_or_default());

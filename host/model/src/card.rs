@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::adminq;
 use crate::device::{BAR3_BYTES, PortConfig};
 use crate::dma::GuestMemory;
-use crate::faults::{Faults, Violations};
+use crate::faults::{Direction, Faults, Violations};
 use crate::firmware::Firmware;
 use crate::hmc::Hmc;
 use crate::interrupt::Interrupts;
@@ -77,6 +77,9 @@ impl Card {
 
     pub fn read(&mut self, offset: u32, data: &mut [u8]) {
         let aligned = offset & !3;
+        if let Some(what) = self.faults.watch.as_ref().and_then(|watch| watch.read(aligned)) {
+            self.violations.record(what);
+        }
         let low = self.read_register(aligned);
         let high = if data.len() > 4 { self.registers.get(aligned + 4) } else { 0 };
         let bytes = (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
@@ -85,6 +88,7 @@ impl Card {
     }
 
     pub fn read_register(&mut self, offset: u32) -> u32 {
+        self.event();
         if let Some(value) = self.faults.register(offset) {
             return value;
         }
@@ -128,6 +132,10 @@ impl Card {
     }
 
     pub fn write(&mut self, offset: u32, value: u32, wire: &mut dyn Wire) {
+        self.event();
+        if let Some(what) = self.faults.watch.as_ref().and_then(|watch| watch.write(offset, value)) {
+            self.violations.record(what);
+        }
         // The ways of a packet first.
         if let Some(queue) = queue_of(offset, regs::QTX_TAIL) {
             self.registers.set(offset, value);
@@ -186,6 +194,9 @@ impl Card {
         if !self.can_dma("admin queue") {
             return;
         }
+        if self.faults.admin_late > 0 {
+            return;
+        }
         let trace = self.trace.as_deref_mut();
         adminq::run(&mut self.registers, &self.memory, &mut self.firmware, &mut self.faults, trace);
         if self.firmware.link.up() != was_up {
@@ -194,6 +205,7 @@ impl Card {
     }
 
     pub fn link_changed(&mut self) {
+        self.firmware.lldp.link_changed(self.firmware.link.up());
         if self.pci.bus_master()
             && let Some(event) = self.firmware.link.event()
         {
@@ -217,7 +229,9 @@ impl Card {
         let stat = self.registers.get(offset) & regs::QENA_STAT;
         self.registers.set(offset, value & !regs::QENA_STAT | stat);
         self.queue_requests.retain(|(other, _)| *other != offset);
-        match self.faults.queue_delay {
+        let is_tx = queue_of(offset, regs::QTX_ENA).is_some();
+        let direction = if is_tx { Direction::Tx } else { Direction::Rx };
+        match self.faults.queue_reads(direction, value & regs::QENA_REQ != 0) {
             0 => self.follow_request(offset),
             delay => self.queue_requests.push((offset, delay)),
         }
@@ -250,6 +264,8 @@ impl Card {
     }
 
     pub fn set_tx_queue(&mut self, queue: u32, on: bool) {
+        self.faults.marks.flush(&self.memory, Direction::Tx, queue);
+        self.faults.fetch.forget(Some(queue));
         let mut running = None;
         if on && self.can_dma("transmit queue") {
             let base = regs::GLHMC_LANTXBASE;
@@ -267,6 +283,7 @@ impl Card {
     }
 
     pub fn set_rx_queue(&mut self, queue: u32, on: bool) {
+        self.faults.marks.flush(&self.memory, Direction::Rx, queue);
         let mut running = None;
         if on && self.can_dma("receive queue") {
             let base = regs::GLHMC_LANRXBASE;
@@ -292,9 +309,13 @@ impl Card {
         if !self.pci.bus_master() {
             return;
         }
-        let Self { registers, counters, firmware, memory, .. } = self;
+        if self.faults.fetch.left > 0 {
+            return self.hold_doorbell(queue);
+        }
+        let Self { registers, counters, firmware, memory, faults, .. } = self;
+        faults.marks.queue = queue;
         let up = firmware.link.up();
-        let run = tx.run(memory, tail, &mut |frame| {
+        let run = tx.run(memory, tail, &mut faults.marks, &mut |frame| {
             if up {
                 counters.sent(registers, frame);
                 wire.transmit(frame);
@@ -313,6 +334,8 @@ impl Card {
         if run.unfinished && !self.tx_waiting.contains(&queue) {
             self.tx_waiting.push(queue);
         }
+        self.faults.busy |= self.faults.marks.waiting();
+        self.look_at_script();
         if run.progress {
             self.interrupts.queue_event(&mut self.registers, regs::QINT_TQCTL + 4 * queue);
         }
@@ -320,6 +343,9 @@ impl Card {
 
     /// Goes on with rings that were too long for one go.
     pub fn transmit_rest(&mut self, wire: &mut dyn Wire) {
+        if self.faults.fetch.left == 0 && self.faults.fetch.holds() {
+            self.fetch_late(wire);
+        }
         for queue in std::mem::take(&mut self.tx_waiting) {
             self.transmit(queue, wire);
         }
@@ -327,6 +353,9 @@ impl Card {
 
     /// Descriptors of the running receive queue that has fewest.
     pub fn rx_free(&self) -> usize {
+        if self.faults.rx_empty > 0 {
+            return 0;
+        }
         let free = |queue: &u32| {
             let tail = self.registers.get(regs::QRX_TAIL + 4 * queue) & 0x1fff;
             self.rx.get(*queue as usize)?.as_ref().map(|rx| rx.free(tail))
@@ -340,14 +369,16 @@ impl Card {
             let tail = self.registers.get(regs::QRX_TAIL + 4 * queue) & 0x1fff;
             self.rx.get(*queue as usize).is_some_and(|rx| rx.as_ref().is_some_and(|rx| rx.ready(tail)))
         };
-        !self.rx_running.is_empty() && self.rx_running.iter().all(ready)
+        self.faults.rx_empty == 0 && !self.rx_running.is_empty() && self.rx_running.iter().all(ready)
     }
 
     pub fn receive(&mut self, frame: &[u8]) {
         let lost = match frame.len() {
             0..60 => Some(Lost::Short),
+            1523.. if self.firmware.link.short_frames => Some(Lost::Long),
             60..=MAX_FRAME if !self.firmware.filters.pass(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME if self.is_own(frame) => Some(Lost::Filtered),
+            60..=MAX_FRAME if self.firmware.lldp.eats(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME => self.deliver(frame),
             _ => Some(Lost::Long),
         };
@@ -355,6 +386,7 @@ impl Card {
             None => self.counters.received(&mut self.registers, frame),
             Some(why) => self.counters.lost(&mut self.registers, why),
         }
+        self.look_at_script();
     }
 
     /// The switch drops frames that bear the port's own address as source, unless the VSI wants them.
@@ -366,9 +398,14 @@ impl Card {
         let (queue, hash) = self.choose_queue(frame);
         let tail = self.registers.get(regs::QRX_TAIL + 4 * queue) & 0x1fff;
         let Some(Some(rx)) = self.rx.get_mut(queue as usize) else { return Some(Lost::NoDescriptor) };
+        if self.faults.rx_empty > 0 {
+            return Some(Lost::NoDescriptor);
+        }
+        self.faults.marks.queue = queue;
         let meta = RxMeta { hash, strip_tag: self.firmware.vsi.strips_tags() };
-        match rx.receive(&self.memory, tail, frame, meta) {
+        match rx.receive(&self.memory, tail, frame, meta, &mut self.faults.marks) {
             Ok(None) => {
+                self.faults.busy |= self.faults.marks.waiting();
                 if !self.rx_touched.contains(&queue) {
                     self.rx_touched.push(queue);
                 }
@@ -416,5 +453,6 @@ impl Card {
         self.tx_waiting.clear();
         self.queue_requests.clear();
         self.reset_reads = None;
+        self.faults.reset();
     }
 }

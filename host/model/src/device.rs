@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::card::Card;
-use crate::faults::Faults;
+use crate::faults::{Faults, Script};
 use crate::pci::ConfigSpace;
 use crate::regs;
 use crate::stats::Counters;
@@ -135,7 +135,11 @@ impl Xl710 {
         if let Some(trace) = &card.trace {
             trace.flush();
         }
+        card.event();
         card.transmit_rest(&mut **wire);
+        if let Some(frame) = card.firmware.lldp.frame() {
+            wire.transmit(&frame);
+        }
         let can = card.firmware.link.up() && card.pci.bus_master() && card.reset_reads.is_none();
         if !can {
             return;
@@ -154,17 +158,12 @@ impl Xl710 {
 
     /// A transmit ring is longer than what is worked off in one go: [`Xl710::pump`] goes on with it.
     pub fn is_busy(&self) -> bool {
-        !self.card.tx_waiting.is_empty()
+        !self.card.tx_waiting.is_empty() || self.card.waits_for_events()
     }
 
     /// Plugs or pulls the cable.
     pub fn set_link(&mut self, up: bool) {
-        let card = &mut self.card;
-        let before = card.firmware.link.up();
-        card.firmware.link.plugged = up;
-        if card.firmware.link.up() != before {
-            card.link_changed();
-        }
+        self.card.plug(up);
     }
 
     /// Reset of the whole function, as a VMM does it at start.
@@ -176,6 +175,11 @@ impl Xl710 {
     /// What to do wrong from now on.
     pub fn faults(&mut self) -> &mut Faults {
         &mut self.card.faults
+    }
+
+    /// Plays a script of faults from now on: its frames are counted from here.
+    pub fn play(&mut self, script: &Script) {
+        self.card.play(script);
     }
 
     /// What the driver did that no driver may do.

@@ -31,7 +31,10 @@ pub mod vfio_user;
 pub mod wire;
 
 pub use device::{PortConfig, Xl710};
-pub use faults::{AdminFault, Faults};
+pub use faults::{
+    ALWAYS, ANY_OPCODE, AdminFault, Allowed, Direction, Fault, Faults, MarkFault, NEVER, Planned, QueueFault,
+    Script, ScriptError, Watch,
+};
 pub use stats::Counters;
 pub use trace::TraceLog;
 pub use vfio_user::{Handle, ServeError, Server};

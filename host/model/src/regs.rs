@@ -31,6 +31,7 @@ pub const PF_ARQLEN: u32 = 0x08_0280;
 pub const PF_ARQH: u32 = 0x08_0380;
 pub const PF_ARQT: u32 = 0x08_0480;
 pub const AQLEN_ENABLE: u32 = 1 << 31;
+pub const AQLEN_CRITICAL: u32 = 1 << 30;
 
 // Host memory cache.
 pub const GLHMC_LANTXOBJSZ: u32 = 0x0c_2004;
@@ -123,6 +124,11 @@ impl Registers {
     /// Adds to a counter of 32 bits.
     pub fn count32(&mut self, offset: u32, by: u32) {
         self.set(offset, self.get(offset).wrapping_add(by));
+    }
+
+    /// All counters begin again.
+    pub fn clear_statistics(&mut self) {
+        STATISTICS.step_by(4).for_each(|offset| self.set(offset, 0));
     }
 
     /// Reset of the function: everything but statistics.

@@ -1,6 +1,7 @@
 //! Receive queues: from frames to descriptors. Datasheet: "LAN Receive".
 
 use crate::dma::{DmaFault, GuestMemory};
+use crate::faults::{Direction, Marks};
 use crate::hmc::field;
 use crate::parse;
 use crate::stats::{self, Lost};
@@ -70,6 +71,7 @@ impl RxQueue {
         tail: u32,
         frame: &[u8],
         meta: RxMeta,
+        marks: &mut Marks,
     ) -> Result<Option<Lost>, DmaFault> {
         let mut status = Status::of(frame, meta.hash);
         let mut bytes = std::mem::take(&mut self.frame);
@@ -82,7 +84,7 @@ impl RxQueue {
             let crc = crc32fast::hash(&bytes);
             bytes.extend_from_slice(&crc.to_le_bytes());
         }
-        let outcome = self.place(memory, tail, &bytes, &status);
+        let outcome = self.place(memory, tail, &bytes, &status, marks);
         self.frame = bytes;
         outcome
     }
@@ -93,6 +95,7 @@ impl RxQueue {
         tail: u32,
         bytes: &[u8],
         status: &Status,
+        marks: &mut Marks,
     ) -> Result<Option<Lost>, DmaFault> {
         let count = bytes.len().div_ceil(self.buffer);
         if bytes.len() > self.max_frame || count > MAX_BUFFERS {
@@ -102,7 +105,7 @@ impl RxQueue {
             return Ok(Some(Lost::NoDescriptor));
         }
         for (index, piece) in bytes.chunks(self.buffer).enumerate() {
-            self.fill(memory, piece, status, index + 1 == count)?;
+            self.fill(memory, piece, status, index + 1 == count, marks)?;
         }
         Ok(None)
     }
@@ -114,20 +117,28 @@ impl RxQueue {
         piece: &[u8],
         status: &Status,
         last: bool,
+        marks: &mut Marks,
     ) -> Result<(), DmaFault> {
         let width = if self.wide { 32 } else { 16 };
         let at = self.base.wrapping_add(u64::from(self.head) * width);
         let mut addr = [0; 8];
         memory.read(at, &mut addr)?;
         memory.write(u64::from_le_bytes(addr), piece)?;
-        if self.wide {
-            memory.publish_u64(at.wrapping_add(16), if last { status.third } else { 0 })?;
-            memory.publish_u64(at.wrapping_add(24), 0)?;
-        }
-        memory.publish_u64(at, if last { status.first } else { 0 })?;
         let length = (piece.len() as u64) << 38;
-        memory
-            .publish_u64(at + 8, length | if last { status.second | Status::EOF } else { 0 } | Status::DD)?;
+        let first = if last { status.first } else { 0 };
+        let second = length | if last { status.second | Status::EOF } else { 0 } | Status::DD;
+        let third = if last { status.third } else { 0 };
+        if !marks.idle(Direction::Rx) {
+            let words = [first, second, third, 0];
+            marks.receive(memory, at, words.get(..width as usize / 8).unwrap_or_default())?;
+        } else {
+            if self.wide {
+                memory.publish_u64(at.wrapping_add(16), third)?;
+                memory.publish_u64(at.wrapping_add(24), 0)?;
+            }
+            memory.publish_u64(at, first)?;
+            memory.publish_u64(at + 8, second)?;
+        }
         self.head = (self.head + 1) % self.len;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Transmit queues: from descriptors to frames. Datasheet: "LAN Transmit".
 
 use crate::dma::{DmaFault, GuestMemory};
+use crate::faults::{Direction, Marks};
 use crate::hmc::field;
 use crate::offload::{self, Offloads};
 
@@ -77,7 +78,13 @@ impl TxQueue {
     }
 
     /// Works off everything before `tail`; each frame goes to `out`.
-    pub fn run(&mut self, memory: &GuestMemory, tail: u32, out: &mut dyn FnMut(&[u8])) -> TxRun {
+    pub fn run(
+        &mut self,
+        memory: &GuestMemory,
+        tail: u32,
+        marks: &mut Marks,
+        out: &mut dyn FnMut(&[u8]),
+    ) -> TxRun {
         let mut run = TxRun::default();
         if self.stopped {
             return run;
@@ -102,7 +109,12 @@ impl TxQueue {
             run.progress = true;
             let report = word(8) & RS != 0 && word(8) & 0xf != TYPE_FILTER;
             if report && self.head_write_back.is_none() && !self.stopped {
-                run.fault = memory.publish_u64(addr.wrapping_add(8), word(8) | 0xf).err().or(run.fault);
+                let (at, done) = (addr.wrapping_add(8), word(8) | 0xf);
+                let written = match marks.idle(Direction::Tx) {
+                    true => memory.publish_u64(at, done),
+                    false => marks.transmit(memory, at, done),
+                };
+                run.fault = written.err().or(run.fault);
             }
         }
         run.unfinished = self.head != tail && !self.stopped && run.fault.is_none();
@@ -110,6 +122,26 @@ impl TxQueue {
             run.fault = memory.publish_u32(addr, self.head).err().or(run.fault);
         }
         run
+    }
+
+    /// Descriptors from `from` up to `tail`, and the buffers of those with data: addresses and bytes.
+    pub fn pieces(&self, memory: &GuestMemory, from: u32, tail: u32) -> Vec<(u64, usize)> {
+        let mut pieces = Vec::new();
+        let mut at = from % self.len;
+        while at != tail && tail < self.len {
+            let addr = self.base.wrapping_add(u64::from(at) * DESC);
+            let mut words = [0; 16];
+            if memory.read(addr, &mut words).is_err() {
+                break;
+            }
+            let word = |at: usize| u64::from_le_bytes(words[at..at + 8].try_into().unwrap_or_default());
+            pieces.push((addr, DESC as usize));
+            if word(8) & 0xf == TYPE_DATA {
+                pieces.push((word(0), (word(8) >> 34 & 0x3fff) as usize));
+            }
+            at = (at + 1) % self.len;
+        }
+        pieces
     }
 
     fn stop(&mut self, run: &mut TxRun, what: String) {

@@ -32,6 +32,7 @@ pub enum Command {
     /// The main job, also without a command: boot, traffic, account
     Run(RunArgs),
     /// The software XL710 alone, for any VMM that speaks vfio-user
+    #[command(after_long_help = crate::faults::HELP)]
     Model(ModelArgs),
     /// The QEMU that the runner uses, with its paths set
     Qemu(QemuArgs),
@@ -39,8 +40,8 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A port, several times for several: i40e[,pcap=IN][,out=OUT][,device=1572|1583][,socket=PATH]. Without any: two
-    /// i40e ports
+    /// A port, several times for several: i40e[,pcap=IN][,out=OUT][,device=1572|1583][,socket=PATH][,faults=FILE|,seed=N].
+    /// Without any: two i40e ports. faults and seed: what the card does wrong, see barewire model --help
     #[arg(long = "port", value_name = "PORT", value_parser = parse_port)]
     port: Vec<Port>,
     /// Capture (pcap or pcapng) for every port that has none of its own; without any, an Internet mix
@@ -92,7 +93,7 @@ pub struct RunArgs {
 
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// A port, several times for several: socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT|tap:NAME]
+    /// A port, several times for several: socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT|tap:NAME][,faults=FILE|,seed=N]
     #[arg(long = "port", value_name = "PORT", required = true, value_parser = parse_served_port)]
     pub port: Vec<ServedPort>,
     /// PCI device id of the cards: 1572 (X710, 10G) or 1583 (XL710, 40G)

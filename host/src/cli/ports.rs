@@ -1,5 +1,6 @@
 //! Ports on the command line: a kind and `key=value` pairs, with commas between them.
 
+use crate::faults::{FaultSource, parse_seed};
 use crate::run::PortOptions;
 use crate::serve::{ServedPort, WireKind};
 
@@ -21,7 +22,7 @@ pub fn parse_device(text: &str) -> Result<u16, String> {
     }
 }
 
-/// `i40e[,pcap=IN][,out=OUT][,device=1572|1583][,socket=PATH]`
+/// `i40e[,pcap=IN][,out=OUT][,device=1572|1583][,socket=PATH][,faults=FILE|,seed=N]`
 pub fn parse_port(text: &str) -> Result<Port, String> {
     let mut words = text.split(',');
     match words.next() {
@@ -37,24 +38,32 @@ pub fn parse_port(text: &str) -> Result<Port, String> {
             ("out", path) => port.out = Some(path.into()),
             ("socket", path) => port.socket = Some(path.into()),
             ("device", id) => port.device = parse_device(id)?,
+            ("faults", path) => port.faults = Some(FaultSource::File(path.into())),
+            ("seed", seed) => port.faults = Some(parse_seed(seed)?),
             ("pci", _) => return Ok(Port::NotYet(text.to_owned())),
-            (key, _) => return Err(format!("a port i40e has no {key}: it has pcap, out, device and socket")),
+            (key, _) => {
+                return Err(format!(
+                    "a port i40e has no {key}: it has pcap, out, device, socket, faults and seed"
+                ));
+            }
         }
     }
     Ok(Port::I40e(port))
 }
 
-/// `socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT|tap:NAME]`
+/// `socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT|tap:NAME][,faults=FILE|,seed=N]`
 pub fn parse_served_port(text: &str) -> Result<ServedPort, String> {
-    let (mut socket, mut wire) = (None, WireKind::Echo);
+    let (mut socket, mut wire, mut faults) = (None, WireKind::Echo, None);
     for word in text.split(',') {
         match word.split_once('=') {
             Some(("socket", path)) if !path.is_empty() => socket = Some(path.into()),
             Some(("wire", kind)) => wire = parse_wire(kind)?,
-            _ => return Err(format!("{word}: a port has socket=PATH and wire=WIRE")),
+            Some(("faults", path)) if !path.is_empty() => faults = Some(FaultSource::File(path.into())),
+            Some(("seed", seed)) => faults = Some(parse_seed(seed)?),
+            _ => return Err(format!("{word}: a port has socket=PATH, wire=WIRE, faults=FILE and seed=N")),
         }
     }
-    Ok(ServedPort { socket: socket.ok_or("a port needs socket=PATH")?, wire })
+    Ok(ServedPort { socket: socket.ok_or("a port needs socket=PATH")?, wire, faults })
 }
 
 fn parse_wire(text: &str) -> Result<WireKind, String> {
@@ -90,11 +99,24 @@ mod tests {
             pcap: Some("a.pcap".into()),
             out: Some("b.pcap".into()),
             socket: Some("/run/s".into()),
+            faults: Some(FaultSource::File("f.txt".into())),
         };
-        assert_eq!(parse_port("i40e,pcap=a.pcap,out=b.pcap,device=1583,socket=/run/s"), Ok(Port::I40e(want)));
+        assert_eq!(
+            parse_port("i40e,pcap=a.pcap,out=b.pcap,device=1583,socket=/run/s,faults=f.txt"),
+            Ok(Port::I40e(want))
+        );
         assert!(matches!(parse_port("memif,socket=/run/m"), Ok(Port::NotYet(_))));
         assert!(matches!(parse_port("i40e,pci=0000:01:00.0"), Ok(Port::NotYet(_))));
-        for wrong in ["", "e1000", "i40e,", "i40e,pcap", "i40e,pcap=", "i40e,device=1533", "i40e,speed=1"] {
+        for wrong in [
+            "",
+            "e1000",
+            "i40e,",
+            "i40e,pcap",
+            "i40e,pcap=",
+            "i40e,device=1533",
+            "i40e,speed=1",
+            "i40e,seed=x",
+        ] {
             assert!(parse_port(wrong).is_err(), "{wrong}");
         }
     }
@@ -109,6 +131,8 @@ mod tests {
         for wrong in ["tap:", "tap:a/b", "tap:tap%d", "tap:a b", "tap:sixteen-letters-"] {
             assert!(parse_served_port(&format!("socket=/run/s,wire={wrong}")).is_err(), "{wrong}");
         }
+        let port = parse_served_port("socket=/run/s,seed=7").unwrap();
+        assert_eq!(port.faults, Some(FaultSource::Seed(7)));
         for wrong in ["", "socket=", "wire=echo", "socket=/run/s,wire=pcap:in", "socket=/run/s,x=1"] {
             assert!(parse_served_port(wrong).is_err(), "{wrong}");
         }

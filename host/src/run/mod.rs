@@ -186,7 +186,11 @@ impl Cards {
         for (index, (port, mac)) in options.ports.iter().zip(macs).enumerate() {
             let socket = port.socket.clone().unwrap_or_else(|| folder.path().join(format!("i40e{index}")));
             let config = PortConfig { device_id: port.device, mac, name: format!("i40e{index}") };
-            cards.push((socket, Xl710::new(config, Box::new(TrafficWire::new(&traffic, index)))));
+            let mut card = Xl710::new(config, Box::new(TrafficWire::new(&traffic, index)));
+            if let Some(faults) = &port.faults {
+                card.play(&faults.script(card.name())?);
+            }
+            cards.push((socket, card));
         }
         let sockets = cards.iter().map(|(socket, _)| socket.clone()).collect();
         let server = Server::bind(cards).map_err(|error| Failure::usage(error.to_string()))?;

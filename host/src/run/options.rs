@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::faults::FaultSource;
 use crate::qemu::Accel;
 use crate::traffic::{Forward, FrameSet};
 
@@ -17,11 +18,13 @@ pub struct PortOptions {
     pub out: Option<PathBuf>,
     /// Where its socket is made; in a folder of the run's own where nothing is said.
     pub socket: Option<PathBuf>,
+    /// What the card does wrong.
+    pub faults: Option<FaultSource>,
 }
 
 impl Default for PortOptions {
     fn default() -> Self {
-        Self { device: 0x1572, pcap: None, out: None, socket: None }
+        Self { device: 0x1572, pcap: None, out: None, socket: None, faults: None }
     }
 }
 

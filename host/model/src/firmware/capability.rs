@@ -17,13 +17,14 @@ const CAPABILITIES: [(u16, u32, u32, u32); 8] = [
     (0x43, 129, 0, 0), // MSI-X vectors
 ];
 
-pub fn list(request: &Request) -> Reply {
+pub fn list(request: &Request, queues: u32) -> Reply {
     let needed = CAPABILITIES.len() * ELEMENT;
     if request.buffer.len() < needed {
         return Reply { data_len: Some(needed as u16), ..Reply::error(code::ENOMEM) };
     }
     let mut buffer = vec![0; request.buffer.len()];
     for (element, (id, number, logical, physical)) in buffer.chunks_exact_mut(ELEMENT).zip(CAPABILITIES) {
+        let number = if matches!(id, 0x41 | 0x42) { queues } else { number };
         element[..2].copy_from_slice(&id.to_le_bytes());
         element[2] = 1;
         element[4..8].copy_from_slice(&number.to_le_bytes());

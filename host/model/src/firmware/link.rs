@@ -12,6 +12,8 @@ pub struct Link {
     off: bool,
     /// The next change is reported as an event.
     pub report_changes: bool,
+    /// No frame of more than 1522 bytes is received until Set MAC Config says otherwise.
+    pub short_frames: bool,
     mask: u16,
     phy_type: u8,
     speed: u8,
@@ -35,6 +37,7 @@ impl Link {
             plugged: true,
             off: false,
             report_changes: false,
+            short_frames: false,
             mask: 0,
             phy_type,
             speed,
@@ -57,7 +60,7 @@ impl Link {
     /// An event for a change, if one is wanted: wanted once, until the driver asks again.
     pub fn event(&mut self) -> Option<crate::adminq::Event> {
         let wanted = std::mem::replace(&mut self.report_changes, false) && self.mask & MASK_LINK == 0;
-        wanted.then(|| crate::adminq::Event { opcode: GET_LINK_STATUS, params: self.status() })
+        wanted.then(|| crate::adminq::Event { opcode: GET_LINK_STATUS, params: self.status(), length: 0 })
     }
 
     pub fn command(&mut self, request: &Request, faults: &Faults) -> Reply {
@@ -73,6 +76,7 @@ impl Link {
                     return Reply::error(code::EINVAL);
                 }
                 self.max_frame = request.u16(0);
+                self.short_frames = false;
                 Reply::ok()
             }
             0x0605 => {

@@ -3,6 +3,7 @@
 
 mod capability;
 mod link;
+mod lldp;
 mod switch;
 
 use crate::faults::Faults;
@@ -11,6 +12,7 @@ use crate::nvm::ShadowRam;
 use crate::regs::Registers;
 
 pub use link::Link;
+pub use lldp::Lldp;
 pub use switch::Vsi;
 
 /// Return codes.
@@ -91,7 +93,12 @@ pub struct Firmware {
     pub vsi: Vsi,
     pub filters: Filters,
     pub nvm: ShadowRam,
+    pub lldp: Lldp,
     pub unknown: Vec<u16>,
+    /// Queue pairs of the function.
+    pub queues: u32,
+    /// Versions of the firmware and of its interface.
+    version: ((u16, u16), (u16, u16)),
 }
 
 /// Versions: firmware 6.0 with interface 1.7, which drivers know best.
@@ -107,8 +114,21 @@ impl Firmware {
             vsi: Vsi::default(),
             filters: Filters::new(mac),
             nvm: ShadowRam::new(),
+            lldp: Lldp::new(mac),
             unknown: Vec::new(),
+            queues: 128,
+            version: (FIRMWARE, API),
         }
+    }
+
+    /// Another version, with its interface if that is another one, too.
+    pub fn set_version(&mut self, firmware: (u16, u16), api: Option<(u16, u16)>) {
+        self.version = (firmware, api.unwrap_or(self.version.1));
+    }
+
+    /// Receive control registers by command: by drivers, from interface 1.5 on.
+    fn has_rx_control(&self) -> bool {
+        self.version.1 >= (1, 5)
     }
 
     /// Reset of the function: one VSI and its permanent address; link and settings are not touched.
@@ -121,10 +141,11 @@ impl Firmware {
     /// Carries out a command.
     pub fn command(&mut self, request: Request, registers: &mut Registers, faults: &Faults) -> Reply {
         match request.opcode {
-            0x0001 => Self::version(&request),
+            0x0001 => self.get_version(&request),
             0x0008 => Self::request_resource(&request),
-            0x000a | 0x000b => capability::list(&request),
+            0x000a | 0x000b => capability::list(&request, self.queues),
             0x0107 => self.mac_address(&request),
+            0x0206 | 0x0207 if !self.has_rx_control() => Reply::error(code::ESRCH),
             0x0206 => {
                 let value = registers.get(request.u32(4));
                 Reply::params(&request, &[(12, &value.to_le_bytes())])
@@ -140,6 +161,11 @@ impl Firmware {
             0x0701 => self.read_nvm(&request),
             // There is no LLDP agent to ask.
             0x0a00 => Reply::error(code::ENOENT),
+            0x0a05 => self.lldp.stop(request.u8(0) & 1 != 0),
+            0x0a06 => {
+                self.lldp.set(true);
+                Reply::ok()
+            }
             0xff03 => {
                 let value = registers.get(request.u32(4));
                 Reply::params(&request, &[(8, &[0; 4]), (12, &value.to_le_bytes())])
@@ -150,22 +176,8 @@ impl Firmware {
             }
             // Driver version, shutdown, release, address write, PXE, port parameters, delete element, control filters,
             // DCB, bandwidth, loopback, LLDP stop and start, tunnels: nothing to answer and nothing to model.
-            0x0002
-            | 0x0003
-            | 0x0009
-            | 0x0108
-            | 0x0110
-            | 0x0203
-            | 0x0243
-            | 0x025a
-            | 0x025b
-            | 0x0303
-            | 0x0400
-            | 0x0618
-            | 0x0a01
-            | 0x0a05..=0x0a08
-            | 0x0b00
-            | 0x0b01 => Reply::ok(),
+            0x0002 | 0x0003 | 0x0009 | 0x0108 | 0x0110 | 0x0203 | 0x0243 | 0x025a | 0x025b | 0x0303
+            | 0x0400 | 0x0618 | 0x0a01 | 0x0a07 | 0x0a08 | 0x0b00 | 0x0b01 => Reply::ok(),
             opcode => {
                 if self.unknown.len() < 64 {
                     self.unknown.push(opcode);
@@ -175,16 +187,17 @@ impl Firmware {
         }
     }
 
-    fn version(request: &Request) -> Reply {
+    fn get_version(&self, request: &Request) -> Reply {
+        let (firmware, api) = self.version;
         Reply::params(
             request,
             &[
                 (0, &1_u32.to_le_bytes()),
                 (4, &BUILD.to_le_bytes()),
-                (8, &FIRMWARE.0.to_le_bytes()),
-                (10, &FIRMWARE.1.to_le_bytes()),
-                (12, &API.0.to_le_bytes()),
-                (14, &API.1.to_le_bytes()),
+                (8, &firmware.0.to_le_bytes()),
+                (10, &firmware.1.to_le_bytes()),
+                (12, &api.0.to_le_bytes()),
+                (14, &api.1.to_le_bytes()),
             ],
         )
     }
