@@ -7,6 +7,7 @@ pub mod error;
 pub mod faults;
 pub mod image;
 pub mod packages;
+pub mod pci;
 pub mod qemu;
 pub mod run;
 pub mod serve;

@@ -82,7 +82,7 @@ impl Registers for Calls {
 pub struct TestPort {
     /// The machine; its memory is mapped for the card.
     pub machine: HostedMachine<FakeBar>,
-    /// The test's end of the wire.
+    /// The test's end of the wire; of no use if the wire is the caller's own.
     pub wire: TestWire,
     /// The card's registers.
     pub bar: FakeBar,
@@ -96,11 +96,20 @@ impl TestPort {
 
     /// A card that is powered on and may reach the machine's memory.
     pub fn new() -> Self {
-        let machine = HostedMachine::new(Self::MEMORY).expect("memory for the machine");
         let wire = TestWire::default();
         let end = CardEnd { wire: wire.clone(), current: Vec::new() };
+        Self::plugged_into(Box::new(end), wire)
+    }
+
+    /// As [`TestPort::new`], with a wire of the caller's own.
+    pub fn with_wire(wire: Box<dyn Wire>) -> Self {
+        Self::plugged_into(wire, TestWire::default())
+    }
+
+    fn plugged_into(end: Box<dyn Wire>, wire: TestWire) -> Self {
+        let machine = HostedMachine::new(Self::MEMORY).expect("memory for the machine");
         let config = PortConfig { device_id: 0x1572, mac: Self::MAC, name: "test".into() };
-        let mut card = Xl710::new(config, Box::new(end));
+        let mut card = Xl710::new(config, end);
         let (base, len) = (HostedMachine::<FakeBar>::DMA_BASE, Self::MEMORY as u64);
         card.map_dma(base, len, Some((machine.dma_fd(), 0)), true, true).expect("the card maps the memory");
         // Memory decoding and bus mastering, as a PCI layer turns them on.

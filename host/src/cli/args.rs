@@ -41,7 +41,8 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// A port, several times for several: i40e[,pcap=IN][,out=OUT][,device=1572|1583][,socket=PATH][,faults=FILE|,seed=N].
-    /// Without any: two i40e ports. faults and seed: what the card does wrong, see barewire model --help
+    /// Without any: two i40e ports. faults and seed: what the card does wrong, see barewire model --help.
+    /// Or i40e,pci=ADDRESS: a card of this machine, until Ctrl-C or --seconds; see docs/real-card.md
     #[arg(long = "port", value_name = "PORT", value_parser = parse_port)]
     port: Vec<Port>,
     /// Capture (pcap or pcapng) for every port that has none of its own; without any, an Internet mix
@@ -137,18 +138,25 @@ impl RunArgs {
         if !matches!(self.isa.as_str(), "auto" | "scalar") {
             return Err(Failure::usage(format!("--isa {}: this version has scalar loops only", self.isa)));
         }
-        let mut ports = Vec::new();
+        let (mut ports, mut real) = (Vec::new(), Vec::new());
         for port in &self.port {
             match port {
                 Port::I40e(options) => ports.push(options.clone()),
+                Port::Real(at) => real.push(*at),
                 Port::NotYet(what) => {
                     return Err(Failure::usage(format!("--port {what}: not in this version")));
                 }
             }
         }
+        if !real.is_empty() && (!ports.is_empty() || self.pcap.is_some() || self.frame_size.is_some()) {
+            return Err(Failure::usage(
+                "pci= cards forward what their own wires bring: no software port, --pcap or --frame-size with them",
+            ));
+        }
         let defaults = RunOptions::default();
         let options = RunOptions {
             ports: if ports.is_empty() { defaults.ports } else { ports },
+            real,
             pcap: self.pcap.clone(),
             repeat: self.repeat,
             frame_size: self.frame_size.map(usize::from),

@@ -49,6 +49,9 @@ fn one_line(text: &str) -> String {
 
 fn run_command(args: &args::RunArgs) -> Result<ExitCode, Failure> {
     let options = args.options()?;
+    if !options.real.is_empty() {
+        return run_real(&options, args.json);
+    }
     let summary = run::run(&options)?;
     let mut out = std::io::stdout().lock();
     let written = if args.json {
@@ -62,6 +65,17 @@ fn run_command(args: &args::RunArgs) -> Result<ExitCode, Failure> {
         summary.problems.iter().for_each(|problem| eprintln!("barewire: problem: {problem}"));
     }
     Ok(if summary.good() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn run_real(options: &run::RunOptions, json: bool) -> Result<ExitCode, Failure> {
+    let summary = run::run_real(options, json)?;
+    summary.problems.iter().for_each(|problem| eprintln!("barewire: problem: {problem}"));
+    if json {
+        let text = serde_json::to_string(&summary).map_err(|error| Failure::run(error.to_string()))?;
+        let written = writeln!(std::io::stdout(), "{text}");
+        written.map_err(|error| Failure::run(format!("standard output: {error}")))?;
+    }
+    Ok(if summary.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn run_qemu(args: &[OsString]) -> Result<ExitCode, Failure> {

@@ -1,6 +1,7 @@
 //! Ports on the command line: a kind and `key=value` pairs, with commas between them.
 
 use crate::faults::{FaultSource, parse_seed};
+use crate::pci::Bdf;
 use crate::run::PortOptions;
 use crate::serve::{ServedPort, WireKind};
 
@@ -9,6 +10,8 @@ use crate::serve::{ServedPort, WireKind};
 pub enum Port {
     /// A software XL710.
     I40e(PortOptions),
+    /// A card of this machine.
+    Real(Bdf),
     /// Something that a later version has.
     NotYet(String),
 }
@@ -22,7 +25,7 @@ pub fn parse_device(text: &str) -> Result<u16, String> {
     }
 }
 
-/// `i40e[,pcap=IN][,out=OUT][,device=1572|1583][,socket=PATH][,faults=FILE|,seed=N]`
+/// `i40e[,pcap=IN][,out=OUT][,device=1572|1583][,socket=PATH][,faults=FILE|,seed=N]`, or `i40e,pci=ADDRESS`
 pub fn parse_port(text: &str) -> Result<Port, String> {
     let mut words = text.split(',');
     match words.next() {
@@ -40,10 +43,15 @@ pub fn parse_port(text: &str) -> Result<Port, String> {
             ("device", id) => port.device = parse_device(id)?,
             ("faults", path) => port.faults = Some(FaultSource::File(path.into())),
             ("seed", seed) => port.faults = Some(parse_seed(seed)?),
-            ("pci", _) => return Ok(Port::NotYet(text.to_owned())),
+            ("pci", at) if text == format!("i40e,pci={at}") => {
+                let at =
+                    Bdf::parse(at).ok_or_else(|| format!("pci={at}: an address such as 0000:01:00.0"))?;
+                return Ok(Port::Real(at));
+            }
+            ("pci", _) => return Err("a port with pci= has nothing else".into()),
             (key, _) => {
                 return Err(format!(
-                    "a port i40e has no {key}: it has pcap, out, device, socket, faults and seed"
+                    "a port i40e has no {key}: it has pcap, out, device, socket, faults, seed and pci"
                 ));
             }
         }
@@ -106,7 +114,8 @@ mod tests {
             Ok(Port::I40e(want))
         );
         assert!(matches!(parse_port("memif,socket=/run/m"), Ok(Port::NotYet(_))));
-        assert!(matches!(parse_port("i40e,pci=0000:01:00.0"), Ok(Port::NotYet(_))));
+        assert_eq!(parse_port("i40e,pci=01:00.0"), Ok(Port::Real(Bdf::parse("0000:01:00.0").unwrap())));
+        assert!(parse_port("i40e,pci=1").is_err() && parse_port("i40e,pci=01:00.0,out=f").is_err());
         for wrong in [
             "",
             "e1000",

@@ -3,6 +3,7 @@
 mod options;
 mod process;
 mod progress;
+mod real;
 mod report;
 mod summary;
 
@@ -21,6 +22,7 @@ use crate::traffic::{self, FrameSet, Limits, Macs, Traffic, TrafficWire};
 use crate::{Failure, image, signals};
 
 pub use options::{PortOptions, RunOptions};
+pub use real::{RealPort, RealSummary, run_real};
 pub use summary::{PortSummary, Summary};
 
 use process::Process;

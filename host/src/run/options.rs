@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::faults::FaultSource;
+use crate::pci::Bdf;
 use crate::qemu::Accel;
 use crate::traffic::{Forward, FrameSet};
 
@@ -31,8 +32,10 @@ impl Default for PortOptions {
 /// A run.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Its ports.
+    /// Its ports with software cards.
     pub ports: Vec<PortOptions>,
+    /// Cards of this machine that are given to it; then there are no others.
+    pub real: Vec<Bdf>,
     /// Capture for every port that has none of its own.
     pub pcap: Option<PathBuf>,
     /// Captures begin again when they end.
@@ -65,6 +68,7 @@ impl Default for RunOptions {
     fn default() -> Self {
         Self {
             ports: vec![PortOptions::default(); 2],
+            real: Vec::new(),
             pcap: None,
             repeat: false,
             frame_size: None,
