@@ -1,10 +1,12 @@
 //! The other side for integration tests: a driver against the software XL710 in one process, machines in QEMU.
 
 pub mod captures;
+pub mod faulty;
 pub mod frames;
 pub mod guest;
 pub mod linux;
 pub mod machine;
 pub mod port;
+pub mod stepped;
 
 pub use port::{TestPort, TestWire};

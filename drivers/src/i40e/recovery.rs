@@ -93,7 +93,8 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Remembers what a queue looked like, since a mark that is only late is no trouble.
+/// Remembers what a queue looked like, since a mark that is only late is no trouble: looks are to be milliseconds
+/// apart.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RingWatch(Option<(Trouble, u64)>);
 
