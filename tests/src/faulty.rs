@@ -191,9 +191,17 @@ impl FaultyPort {
         !troubles.is_empty()
     }
 
-    /// Resets the port, and takes parked buffers back.
+    /// Resets the port, and takes parked buffers back. Firmware may refuse a command of a reset: then it is repeated.
     pub fn reset(&mut self) {
-        self.driver.reset().expect("the port comes up again");
+        for last in [false, false, true] {
+            match self.driver.reset() {
+                Ok(()) => break,
+                Err(error) if last => {
+                    panic!("the port does not come up again: {error}; told was {:?}", self.told)
+                }
+                Err(error) => self.told.push(error.to_string()),
+            }
+        }
         let _ = self.driver.reclaim_rx(0, &mut self.core.pool);
         let _ = self.driver.reclaim_tx(0, &mut self.core.pool);
     }

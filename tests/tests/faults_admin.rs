@@ -60,7 +60,7 @@ fn every_code_of_every_command_is_named() {
 /// Firmware that is busy for a while is asked again.
 #[test]
 fn busy_firmware_is_asked_again() {
-    for opcode in [0x0206, 0x0207, 0x0254, 0x0605, 0x0607, 0x0603] {
+    for opcode in STEPS {
         for code in [EAGAIN, EBUSY] {
             let mut port = FaultyPort::start(&format!("admin {opcode:#x} code {code} times 4"));
             assert_eq!(port.look(), []);
