@@ -2,11 +2,13 @@
 
 pub mod captures;
 pub mod direct;
+pub mod faulty;
 pub mod frames;
 pub mod guest;
 pub mod linux;
 pub mod machine;
 pub mod packets;
 pub mod port;
+pub mod stepped;
 
 pub use port::{TestPort, TestWire};

@@ -19,6 +19,11 @@ const DESC_BYTES: usize = 32;
 /// The firmware usually answers within microseconds; drivers allow 250 ms.
 const LIMIT: Duration = Duration::from_millis(1000);
 const PAUSE: Duration = Duration::from_micros(20);
+/// How often a command is given to firmware that says that it is busy, and the pause between.
+const TRIES: u32 = 5;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+const EAGAIN: u16 = 8;
+const EBUSY: u16 = 12;
 
 /// Flags of a descriptor, in bits 15:0 of its first quadword.
 mod flags {
@@ -203,17 +208,31 @@ impl<M: Machine> AdminQueue<M> {
         }
     }
 
-    /// Carries out `command` with `data` (at most [`BUFFER`] bytes, more is cut).
+    /// Carries out `command` with `data` (at most [`BUFFER`] bytes, more is cut); again a few times where the firmware
+    /// says that it is busy.
     ///
     /// # Errors
     /// The command's name, opcode and what went wrong. After anything but an answer with a code the queue is
     /// not used again.
-    pub fn send(&mut self, command: &Command, data: Data<'_>) -> Result<Reply, Error> {
+    pub fn send(&mut self, command: &Command, mut data: Data<'_>) -> Result<Reply, Error> {
+        let mut tries = TRIES;
+        loop {
+            tries -= 1;
+            match self.attempt(command, &mut data) {
+                Err(Error::Admin { fault: AdminFault::Code(EAGAIN | EBUSY), .. }) if tries > 0 => {
+                    self.machine.clock().delay(BUSY_PAUSE);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn attempt(&mut self, command: &Command, data: &mut Data<'_>) -> Result<Reply, Error> {
         if !self.running {
             return Err(command.failed(AdminFault::NotRunning));
         }
         let at = self.next_command;
-        self.post(command, &data)?;
+        self.post(command, data)?;
         self.next_command = (at + 1) % ENTRIES;
         self.bar.doorbell(ATQ.tail).ring(self.next_command as u32);
         if let Err(fault) = self.wait() {
@@ -226,6 +245,10 @@ impl<M: Machine> AdminQueue<M> {
         if !done {
             self.running = false;
             return Err(command.failed(AdminFault::NotDone(words[0] as u16)));
+        }
+        // What a busy firmware was given is to be given again.
+        if matches!(code, EAGAIN | EBUSY) {
+            return Err(command.failed(AdminFault::Code(code)));
         }
         let reply = reply(words);
         if let Data::Write(bytes) | Data::Read(bytes) = data {

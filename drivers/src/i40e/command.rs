@@ -1,15 +1,10 @@
 //! Admin commands that are one exchange: versions, PXE, address, register access. Datasheet: "Admin Commands".
 
-use core::time::Duration;
-
-use hal::{Clock, Machine};
+use hal::Machine;
 use kernel::MacAddr;
 
 use super::adminq::{AdminQueue, Command, Data, Reply};
 use super::error::{AdminFault, Error};
-
-const EAGAIN: u16 = 8;
-const EBUSY: u16 = 12;
 
 /// Versions that Get Version gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,37 +17,9 @@ pub struct FirmwareVersion {
     pub api: (u16, u16),
 }
 
-/// Sends a command, again a few times where the firmware says that it is busy.
-pub fn send<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, command: &Command) -> Result<Reply, Error> {
-    let mut tries = 5;
-    loop {
-        tries -= 1;
-        match queue.send(command, Data::None) {
-            Err(Error::Admin { fault: AdminFault::Code(EAGAIN | EBUSY), .. }) if tries > 0 => {
-                machine.clock().delay(Duration::from_millis(10));
-            }
-            other => return other,
-        }
-    }
-}
-
-/// As [`send`], with bytes that the firmware reads and writes back.
-pub fn send_data<M: Machine>(
-    machine: &M,
-    queue: &mut AdminQueue<M>,
-    command: &Command,
-    data: &mut [u8],
-) -> Result<(), Error> {
-    let mut tries = 5;
-    loop {
-        tries -= 1;
-        match queue.send(command, Data::Write(data)) {
-            Err(Error::Admin { fault: AdminFault::Code(EAGAIN | EBUSY), .. }) if tries > 0 => {
-                machine.clock().delay(Duration::from_millis(10));
-            }
-            other => return other.map(drop),
-        }
-    }
+/// Sends a command that has no buffer.
+pub fn send<M: Machine>(_machine: &M, queue: &mut AdminQueue<M>, command: &Command) -> Result<Reply, Error> {
+    queue.send(command, Data::None)
 }
 
 /// 0x0001. An interface of another major version than 1 can't be spoken to.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use hal::Machine;
 use kernel::MacAddr;
 
-use super::adminq::{AdminQueue, Command};
+use super::adminq::{AdminQueue, Command, Data};
 use super::command;
 use super::error::{AdminFault, Error};
 use super::switch::Vsi;
@@ -171,12 +171,12 @@ pub fn program<M: Machine>(
     }
     let added: Vec<Pair> = after.iter().filter(|pair| !before.contains(pair)).copied().collect();
     let removed: Vec<Pair> = before.iter().filter(|pair| !after.contains(pair)).copied().collect();
-    if let Err(error) = add(machine, queue, vsi, &added) {
+    if let Err(error) = add(queue, vsi, &added) {
         // Some of them may be there; a card that is full must not stay so.
-        let _ = remove(machine, queue, vsi, &added);
+        let _ = remove(queue, vsi, &added);
         return Err(error);
     }
-    remove(machine, queue, vsi, &removed)?;
+    remove(queue, vsi, &removed)?;
     set_modes(machine, queue, vsi, new)
 }
 
@@ -194,7 +194,7 @@ const PERFECT: u16 = 1;
 const NO_MATCH: u8 = 0xff;
 
 /// 0x0250
-fn add<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, vsi: Vsi, pairs: &[Pair]) -> Result<(), Error> {
+fn add<M: Machine>(queue: &mut AdminQueue<M>, vsi: Vsi, pairs: &[Pair]) -> Result<(), Error> {
     const IGNORE_VLAN: u16 = 4;
     for batch in pairs.chunks(BATCH) {
         let flags = |pair: &Pair| PERFECT | if pair.vlan.is_none() { IGNORE_VLAN } else { 0 };
@@ -202,7 +202,7 @@ fn add<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, vsi: Vsi, pairs: &[Pa
         let command = Command::new("Add MAC-VLAN Pair", 0x0250)
             .u16(0, batch.len() as u16)
             .u16(2, vsi.seid | SEID_VALID);
-        command::send_data(machine, queue, &command, &mut data)?;
+        queue.send(&command, Data::Write(&mut data))?;
         if data.chunks_exact(ELEMENT).any(|element| element[12] == NO_MATCH) {
             let value = u64::from(NO_MATCH);
             return Err(Error::Card { step: "Add MAC-VLAN Pair (0x0250)", what: "the match", value });
@@ -212,7 +212,7 @@ fn add<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, vsi: Vsi, pairs: &[Pa
 }
 
 /// 0x0251. Pairs that are not there are no error.
-fn remove<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, vsi: Vsi, pairs: &[Pair]) -> Result<(), Error> {
+fn remove<M: Machine>(queue: &mut AdminQueue<M>, vsi: Vsi, pairs: &[Pair]) -> Result<(), Error> {
     const IGNORE_VLAN: u16 = 8;
     const ENOENT: u16 = 2;
     for batch in pairs.chunks(BATCH) {
@@ -221,9 +221,9 @@ fn remove<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, vsi: Vsi, pairs: &
         let command = Command::new("Remove MAC-VLAN Pair", 0x0251)
             .u16(0, batch.len() as u16)
             .u16(2, vsi.seid | SEID_VALID);
-        match command::send_data(machine, queue, &command, &mut data) {
+        match queue.send(&command, Data::Write(&mut data)) {
             Err(Error::Admin { fault: AdminFault::Code(ENOENT), .. }) => {}
-            other => other?,
+            other => drop(other?),
         }
     }
     Ok(())

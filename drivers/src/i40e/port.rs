@@ -75,6 +75,8 @@ pub struct I40e<M: Machine> {
     pub(super) lldp_stopped: bool,
     /// Resets of the function since it was brought up.
     pub(super) resets: u32,
+    /// The last bring-up, or reset, went well.
+    pub(super) up: bool,
 }
 
 impl<M: Machine> I40e<M> {
@@ -126,6 +128,7 @@ impl<M: Machine> I40e<M> {
             mac_config_pending: true,
             lldp_stopped,
             resets: 0,
+            up: true,
         };
         this.bring_link_up()?;
         Ok(this)
@@ -204,6 +207,10 @@ impl<M: Machine> I40e<M> {
         }
         if self.parked(queue).is_some_and(|parked| !parked.is_empty()) {
             let what = "a queue that the card has not given up";
+            return Err(Error::Request { step: STEP, what, value: u64::from(queue) });
+        }
+        if !self.up {
+            let what = "queue of a port that did not come up after its reset";
             return Err(Error::Request { step: STEP, what, value: u64::from(queue) });
         }
         let descriptors = setup.descriptors;
@@ -327,7 +334,7 @@ impl<M: Machine> PortControl for I40e<M> {
         rx.arm(buffers);
         if let Err(error) = queue::set_enabled(&self.machine, &self.bar, Direction::Rx, index, true) {
             // Not enabled, so nothing was written to the buffers; take the request back before they are reused.
-            match queue::set_enabled(&self.machine, &self.bar, Direction::Rx, index, false) {
+            match queue::withdraw(&self.machine, &self.bar, Direction::Rx, index) {
                 Ok(()) => drop(rx.release(buffers)),
                 Err(_) => self.park_rx(rx),
             }
@@ -349,7 +356,11 @@ impl<M: Machine> PortControl for I40e<M> {
             }
         }
         queue::warn_of_enable(&self.bar, self.first_queue + u32::from(queue));
-        queue::set_enabled(&self.machine, &self.bar, Direction::Tx, index, true)?;
+        if let Err(error) = queue::set_enabled(&self.machine, &self.bar, Direction::Tx, index, true) {
+            // The ring is empty: nothing but the request is to be taken back, so that it can be made again.
+            let _ = queue::withdraw(&self.machine, &self.bar, Direction::Tx, index);
+            return Err(error);
+        }
         Ok(tx)
     }
 

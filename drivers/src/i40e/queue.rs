@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use hal::{Bar, BarAccess, Machine, RegArray, Rw};
+use hal::{Bar, BarAccess, Clock, Machine, RegArray, Rw};
 
 use super::error::Error;
 use super::regs::{self, QueueEnable, TxPreQdis};
@@ -10,6 +10,8 @@ use super::reset;
 
 /// Drivers wait up to a second for the card to follow.
 const LIMIT: Duration = Duration::from_secs(1);
+/// Time for a card that follows after all, before a withdrawn request is believed to be over.
+const GRACE: Duration = Duration::from_millis(50);
 const GROUP: u32 = 128;
 
 /// Which of the two enable registers.
@@ -62,6 +64,25 @@ pub fn turn_off<B: Bar>(bar: &B, index: usize) {
             bar.write(register, QueueEnable::empty());
         }
     }
+}
+
+/// Takes back a request to turn queue `index` on that the card has not followed.
+pub fn withdraw<M: Machine>(
+    machine: &M,
+    bar: &M::Bar,
+    direction: Direction,
+    index: usize,
+) -> Result<(), Error> {
+    const STEP: &str = "withdrawal of a queue enable";
+    let (array, name) = direction.register();
+    let register =
+        array.get(index).ok_or(Error::Request { step: STEP, what: "queue", value: index as u64 })?;
+    bar.update(register, |value| value - QueueEnable::REQ);
+    machine.clock().delay(GRACE);
+    reset::wait(machine, STEP, name, LIMIT, || {
+        let value = bar.read(register);
+        (value.bits(), !value.intersects(QueueEnable::REQ | QueueEnable::STAT))
+    })
 }
 
 /// Queue `index` runs, or is wanted to, or its register can't be read.

@@ -94,7 +94,8 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Remembers what a queue looked like, since a mark that is only late is no trouble.
+/// Remembers what a queue looked like, since a mark that is only late is no trouble: looks are to be milliseconds
+/// apart.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RingWatch(Option<(Trouble, u64)>);
 
@@ -169,8 +170,9 @@ impl<M: Machine> I40e<M> {
     /// not give up are given back by [`I40e::reclaim_rx`] and [`I40e::reclaim_tx`] afterwards.
     ///
     /// # Errors
-    /// The step that failed, as at the first bring-up.
+    /// The step that failed, as at the first bring-up. No queue is started before a reset has gone well.
     pub fn reset(&mut self) -> Result<(), Error> {
+        self.up = false;
         self.admin.abandon();
         reset::start_over(&self.machine, &self.bar)?;
         // From here on the card writes to no buffer that it was given before.
@@ -189,7 +191,9 @@ impl<M: Machine> I40e<M> {
             self.set_vlan_strip(true)?;
         }
         self.mac_config_pending = true;
-        self.bring_link_up()
+        self.bring_link_up()?;
+        self.up = true;
+        Ok(())
     }
 
     /// Gives back the buffers of a receive queue that the card had not given up when it was stopped, if a reset has

@@ -94,6 +94,11 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Faults of scripts that are not due yet.
+    pub fn planned(&self) -> usize {
+        self.plan.len()
+    }
+
     /// Takes the fault that is due for `opcode`.
     pub(crate) fn admin_fault(&mut self, opcode: u16) -> Option<AdminFault> {
         if std::mem::take(&mut self.admin_now) {
