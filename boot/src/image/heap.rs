@@ -1,17 +1,22 @@
 //! The heap: for start-up only. It is closed before the first poll, and whoever asks afterwards ends the machine.
+//!
+//! Every allocation has cache lines of its own: what belongs to one core never lies beside what belongs to another.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use hal::DmaMemory;
+use hal::{DmaMemory, LineHeap};
 use linked_list_allocator::Heap;
 use spin::mutex::SpinMutex;
 
 use crate::exit;
 
-/// Bytes of the heap.
-pub const BYTES: usize = 2 << 20;
+/// Bytes of the heap on a machine of `cores` cores: each has some 50 KiB of its own, the software half of its rings, and
+/// a stack of free buffers.
+pub const fn bytes(cores: usize) -> usize {
+    (4 << 20) + cores * (512 << 10)
+}
 
 struct StartupHeap {
     heap: SpinMutex<Heap>,
@@ -19,8 +24,8 @@ struct StartupHeap {
 }
 
 #[global_allocator]
-static HEAP: StartupHeap =
-    StartupHeap { heap: SpinMutex::new(Heap::empty()), closed: AtomicBool::new(false) };
+static HEAP: LineHeap<StartupHeap> =
+    LineHeap(StartupHeap { heap: SpinMutex::new(Heap::empty()), closed: AtomicBool::new(false) });
 
 /// Opens the heap in `memory`, which is never used for anything else.
 ///
@@ -29,12 +34,12 @@ static HEAP: StartupHeap =
 pub unsafe fn open(memory: DmaMemory) {
     let start = ptr::with_exposed_provenance_mut::<u8>(memory.addr().as_u64() as usize);
     // SAFETY: the caller's promise; physical and virtual addresses are the same.
-    unsafe { HEAP.heap.lock().init(start, memory.len()) };
+    unsafe { HEAP.0.heap.lock().init(start, memory.len()) };
 }
 
 /// From here on an allocation ends the machine.
 pub fn close() {
-    HEAP.closed.store(true, Ordering::Relaxed);
+    HEAP.0.closed.store(true, Ordering::Relaxed);
 }
 
 // SAFETY: the inner heap hands out distinct, suitably aligned pieces of its memory, under a lock.

@@ -2,21 +2,19 @@
 
 use core::panic::PanicInfo;
 
-use crate::exceptions;
-use crate::exit;
-use crate::serial;
+use crate::{exceptions, exit};
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    serial::with_forced(|serial| {
-        use core::fmt::Write as _;
-        let _ = match info.location() {
-            Some(at) => writeln!(serial, "\nbarewire: error: panic at {at}: {}", info.message()),
-            None => writeln!(serial, "\nbarewire: error: panic: {}", info.message()),
-        };
+    use core::fmt::Write as _;
+    exit::tell_the_end(|serial| {
+        match info.location() {
+            Some(at) => writeln!(serial, "\nbarewire: error: panic at {at}: {}", info.message())?,
+            None => writeln!(serial, "\nbarewire: error: panic: {}", info.message())?,
+        }
         exceptions::backtrace(serial, exceptions::frame_pointer(), None);
-    });
-    exit::leave(false)
+        Ok(())
+    })
 }
 
 /// The prebuilt standard library names it where it could unwind. Nothing ever does.
