@@ -172,7 +172,10 @@ impl Cores {
             }
         }
         if !up && trampoline.withdraw() {
-            println!("core with APIC id {id:#x} did not come up within {} ms and is left out", START_LIMIT.as_millis());
+            println!(
+                "core with APIC id {id:#x} did not come up within {} ms and is left out",
+                START_LIMIT.as_millis()
+            );
             return;
         }
         if !up && !come(SILENCE_LIMIT) {

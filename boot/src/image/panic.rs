@@ -2,16 +2,17 @@
 
 use core::panic::PanicInfo;
 
-use crate::{exceptions, exit};
+use crate::{exceptions, exit, gdt};
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     use core::fmt::Write as _;
     exit::tell_the_end(|serial| {
-        match info.location() {
-            Some(at) => writeln!(serial, "\nbarewire: error: panic at {at}: {}", info.message())?,
-            None => writeln!(serial, "\nbarewire: error: panic: {}", info.message())?,
+        write!(serial, "\nbarewire: error: panic on core {}", gdt::core())?;
+        if let Some(at) = info.location() {
+            write!(serial, " at {at}")?;
         }
+        writeln!(serial, ": {}", info.message())?;
         exceptions::backtrace(serial, exceptions::frame_pointer(), None);
         Ok(())
     })
