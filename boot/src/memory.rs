@@ -48,6 +48,24 @@ pub fn usable(ram: &[Range], taken: &[Range]) -> Ranges {
     join(usable)
 }
 
+/// A page below 1 MiB for the first instructions of cores that are started: the highest one that is memory. Nothing of
+/// a loader lies there that has not been copied, and firmware keeps what it needs out of the map or at the bottom.
+pub fn start_page(ram: &[Range], taken: &[Range]) -> Option<u64> {
+    /// Vectors 0xa0 to 0xbf are none that a core can be started at, and above lies no memory.
+    const END: u64 = 0xa_0000;
+    /// Interrupt vectors and BIOS data.
+    const START: u64 = 0x1000;
+    let mut low = Ranges::new();
+    for range in ram {
+        let start = range.start.clamp(START, END).next_multiple_of(PAGE);
+        let _ = low.push(Range { start, end: range.end.min(END) / PAGE * PAGE });
+    }
+    for hole in taken {
+        low = without(&low, *hole);
+    }
+    low.iter().filter(|range| !range.is_empty()).map(|range| range.end - PAGE).max()
+}
+
 fn without(ranges: &Ranges, hole: Range) -> Ranges {
     let (hole_start, hole_end) = (hole.start / PAGE * PAGE, hole.end.div_ceil(PAGE).saturating_mul(PAGE));
     let mut left = Ranges::new();
@@ -103,6 +121,18 @@ mod tests {
         let want = [range(0x1a_4000, 0x7ffd_8000), range(0x1_0000_0000, 0x2_0000_0000)];
         assert_eq!(usable(&ram, &taken)[..], want);
         assert_eq!(top(&ram), 0x2_0000_0000);
+    }
+
+    /// Memory below the EBDA of QEMU's q35, of a map with two low ranges, and of one with none.
+    #[test]
+    fn cores_start_at_the_highest_low_page() {
+        let q35 = [range(0, 0x9_fc00), range(0x10_0000, 0x7ffd_8000)];
+        assert_eq!(start_page(&q35, &[]), Some(0x9_e000));
+        assert_eq!(start_page(&q35, &[range(0x9_e800, 0x9_e900)]), Some(0x9_d000));
+        assert_eq!(start_page(&[range(0x800, 0x5800), range(0x1000, 0x3000)], &[]), Some(0x4000));
+        assert_eq!(start_page(&[range(0, 0x1fff), range(0x10_0000, 0x20_0000)], &[]), None);
+        assert_eq!(start_page(&[range(0, u64::MAX)], &[range(0, 0x10_0000)]), None);
+        assert_eq!(start_page(&[range(u64::MAX - 1, u64::MAX)], &[]), None);
     }
 
     #[test]

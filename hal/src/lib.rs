@@ -18,6 +18,7 @@ pub mod addr;
 pub mod bare;
 pub mod clock;
 pub mod dma;
+pub mod lines;
 pub mod pci;
 pub mod reg;
 pub mod ring;
@@ -28,6 +29,7 @@ pub mod hosted;
 pub use addr::{DmaAddr, PhysAddr};
 pub use clock::{Clock, Timeout};
 pub use dma::{DmaError, DmaMemory, OutOfBounds};
+pub use lines::{LINE, Line, LineHeap};
 pub use reg::{Bar, BarAccess, Doorbell, Reg, RegArray, RegValue, Ro, Rw, Wo};
 pub use ring::DescRing;
 

@@ -137,7 +137,7 @@ impl Wires {
 /// Frames of `from` are sent once, and nothing is expected of what comes back.
 fn replay(from: &Path, to: &Path) -> Result<Arc<Traffic>, Failure> {
     let frames = FrameSet::new(capture::read(from)?.frames);
-    let limits = Limits { in_flight: usize::MAX, generated_len: 0, repeat: false };
+    let limits = Limits { in_flight: usize::MAX, generated_len: 0, repeat: false, in_order: true };
     let traffic = Traffic::new(Forward::RxOnly, Macs(Vec::new()), vec![Some(frames)], limits);
     traffic.record(&[Some(to.to_owned())])?;
     traffic.start();

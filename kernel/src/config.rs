@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use heapless::String;
+use heapless::{String, Vec};
 
 use crate::burst::BURST_MAX;
 use crate::forward::{Mode, txonly};
@@ -12,6 +12,13 @@ use crate::topology::Topology;
 
 /// Ports that an image can have.
 pub const MAX_PORTS: usize = 16;
+
+/// Cores that an image can use; more are left alone.
+pub const MAX_CORES: usize = 64;
+/// Queue pairs that a port can have.
+pub const MAX_QUEUES: u16 = 64;
+/// Entries of `--config`.
+pub const MAX_MAPPED: usize = 128;
 
 /// Longest value that an error repeats; more is cut.
 const SHOWN: usize = 32;
@@ -69,6 +76,23 @@ pub enum RxDesc {
     B32,
 }
 
+/// An entry of `--config`: who polls a receive queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapped {
+    /// The port that receives.
+    pub port: usize,
+    /// Its queue pair.
+    pub queue: u16,
+    /// The core, counted from the boot core, which is 0.
+    pub core: usize,
+}
+
+impl fmt::Display for Mapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({},{},{})", self.port, self.queue, self.core)
+    }
+}
+
 /// Everything that the command line can say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -82,6 +106,14 @@ pub struct Config {
     pub txd: u16,
     /// `--rx-desc`: bytes of a receive descriptor, 16 or 32.
     pub rx_desc: RxDesc,
+    /// `--nb-cores`: cores that forward, 1 to 64. testpmd's default is 1.
+    pub nb_cores: Option<u16>,
+    /// `--rxq`: receive queues of a port, 1 to 64. testpmd's default is 1.
+    pub rxq: Option<u16>,
+    /// `--txq`: transmit queues of a port, likewise.
+    pub txq: Option<u16>,
+    /// `--config=(PORT,QUEUE,CORE),...` as l3fwd has it: instead of the three above. Empty where nothing is said.
+    pub map: Vec<Mapped, MAX_MAPPED>,
     /// `--total-num-mbufs`: buffers of a core; by default as many as rings and a burst can hold.
     pub total_num_mbufs: Option<u32>,
     /// `--port-topology`
@@ -112,6 +144,10 @@ impl Default for Config {
             rxd: 1024,
             txd: 1024,
             rx_desc: RxDesc::default(),
+            nb_cores: None,
+            rxq: None,
+            txq: None,
+            map: Vec::new(),
             total_num_mbufs: None,
             topology: Topology::default(),
             eth_peers,
@@ -186,6 +222,7 @@ impl Config {
                 }
             }
         }
+        config.check_together()?;
         Ok(config)
     }
 
@@ -202,12 +239,16 @@ impl Config {
     }
 
     fn is_known(option: &str) -> bool {
-        const WITH_VALUE: [&str; 12] = [
+        const WITH_VALUE: [&str; 16] = [
             "--forward-mode",
             "--burst",
             "--rxd",
             "--txd",
             "--rx-desc",
+            "--nb-cores",
+            "--rxq",
+            "--txq",
+            "--config",
             "--total-num-mbufs",
             "--port-topology",
             "--eth-peer",
@@ -238,6 +279,10 @@ impl Config {
                     _ => return Err(wrong("16 or 32")),
                 };
             }
+            "--nb-cores" => self.nb_cores = Some(small(value).ok_or(wrong(UP_TO_64))?),
+            "--rxq" => self.rxq = Some(small(value).ok_or(wrong(UP_TO_64))?),
+            "--txq" => self.txq = Some(small(value).ok_or(wrong(UP_TO_64))?),
+            "--config" => self.map = map(value).ok_or(wrong("(PORT,QUEUE,CORE),..., at most 128 of them"))?,
             "--total-num-mbufs" => {
                 let count = number(value, 1..=262_144).ok_or(wrong("a number from 1 to 262144"))?;
                 self.total_num_mbufs = Some(count);
@@ -265,6 +310,21 @@ impl Config {
         Ok(())
     }
 
+    /// Two ways to say who polls what don't go together.
+    fn check_together(&self) -> Result<(), ConfigError> {
+        let counts = [("--nb-cores", self.nb_cores), ("--rxq", self.rxq), ("--txq", self.txq)];
+        let counted = counts.iter().find_map(|(option, count)| Some((*option, (*count)?)));
+        match counted {
+            Some((option, count)) if !self.map.is_empty() => {
+                let mut value = String::<SHOWN>::new();
+                // Five digits fit.
+                let _ = fmt::Write::write_fmt(&mut value, format_args!("{count}"));
+                Err(ConfigError::new(option, &value, "--config says already which core polls which queue"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn set_eth_peer(&mut self, value: &str) -> Option<()> {
         let (port, mac) = value.split_once(',')?;
         let port = number(port, 0..=MAX_PORTS as u32 - 1)?;
@@ -272,10 +332,10 @@ impl Config {
         Some(())
     }
 
-    /// Buffers that `ports` queue pairs of one core need: what every ring can hold, and a burst for each.
-    pub fn buffers_needed(&self, ports: usize) -> u32 {
-        let port = u32::from(self.rxd) + u32::from(self.txd) + u32::from(self.burst);
-        port * ports as u32 + 2 * crate::pool::BLOCK as u32
+    /// Buffers that a core with `pairs` queue pairs needs: what every ring can hold, and a burst for each.
+    pub fn buffers_needed(&self, pairs: usize) -> u32 {
+        let pair = u32::from(self.rxd) + u32::from(self.txd) + u32::from(self.burst);
+        pair * pairs as u32 + 2 * crate::pool::BLOCK as u32
     }
 }
 
@@ -283,6 +343,28 @@ const RING_SIZE: &str = "a multiple of 32 from 64 to 4096";
 
 fn ring_size(value: &str) -> Option<u16> {
     number(value, 64..=4096).filter(|size| size % 32 == 0).map(|size| size as u16)
+}
+
+const UP_TO_64: &str = "a number from 1 to 64";
+
+fn small(value: &str) -> Option<u16> {
+    number(value, 1..=64).map(|number| number as u16)
+}
+
+/// `(PORT,QUEUE,CORE),(PORT,QUEUE,CORE),...`, in quotes or not.
+fn map(value: &str) -> Option<Vec<Mapped, MAX_MAPPED>> {
+    let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+    let inner = inner.strip_prefix('(')?.strip_suffix(')')?;
+    let mut map = Vec::new();
+    for entry in inner.split("),(") {
+        let mut numbers = entry.splitn(3, ',');
+        let mut next = |most| numbers.next().and_then(|text| number(text, 0..=most));
+        let port = next(MAX_PORTS as u32 - 1)? as usize;
+        let queue = next(u32::from(MAX_QUEUES) - 1)? as u16;
+        let core = next(MAX_CORES as u32 - 1)? as usize;
+        map.push(Mapped { port, queue, core }).ok()?;
+    }
+    Some(map)
 }
 
 fn number(value: &str, range: RangeInclusive<u32>) -> Option<u32> {
@@ -319,6 +401,7 @@ mod tests {
     #[test]
     fn every_option_in_both_spellings() {
         let line = "image --forward-mode=macswap --burst 64 --rxd=512 --txd 4096 --rx-desc=16 --total-num-mbufs=9000 \
+                    --nb-cores=2 --rxq 3 --txq=64 \
                     --port-topology=chained --eth-peer=1,02:00:00:00:01:ff --txpkts=1500 --isa avx2 \
                     --no-promiscuous --exit=isa-debug-exit:0xf4 --self-test=exception:gp";
         let config = Config::parse(line).unwrap();
@@ -328,6 +411,10 @@ mod tests {
             rxd: 512,
             txd: 4096,
             rx_desc: RxDesc::B16,
+            nb_cores: Some(2),
+            rxq: Some(3),
+            txq: Some(64),
+            map: Vec::new(),
             total_num_mbufs: Some(9000),
             topology: Topology::Chained,
             eth_peers: {
@@ -359,6 +446,17 @@ mod tests {
             ("--exit=isa-debug-exit:f4", "halt, reboot or isa-debug-exit:PORT"),
             ("--exit=isa-debug-exit:0x+f4", "halt, reboot or isa-debug-exit:PORT"),
             ("--total-num-mbufs=262145", "a number from 1 to 262144"),
+            ("--nb-cores=0", "option --nb-cores=0: a number from 1 to 64"),
+            ("--rxq=65", "option --rxq=65: a number from 1 to 64"),
+            ("--txq=", "option --txq: a number from 1 to 64"),
+            ("--config=(0,0)", "option --config=(0,0): (PORT,QUEUE,CORE),..., at most 128 of them"),
+            ("--config=(0,0,64)", "(PORT,QUEUE,CORE),..., at most 128 of them"),
+            ("--config=(0,0,0,0)", "(PORT,QUEUE,CORE),..., at most 128 of them"),
+            ("--config=(0,0,0)(0,1,0)", "(PORT,QUEUE,CORE),..., at most 128 of them"),
+            (
+                "--rxq=2 --config=(0,0,0)",
+                "option --rxq=2: --config says already which core polls which queue",
+            ),
             ("--self-test=", "a name of 1 to 32 characters"),
             ("--burst=99999999999999999999", "a number from 1 to 512"),
             ("--no-promiscuous=1", "option --no-promiscuous=1: is not known"),
@@ -366,6 +464,22 @@ mod tests {
             let error = Config::parse(line).unwrap_err().to_string();
             assert!(error.ends_with(message), "{line}: {error}");
         }
+    }
+
+    /// In l3fwd's spelling, with and without its quotes.
+    #[test]
+    fn a_map_in_l3fwds_form() {
+        let want = [
+            Mapped { port: 0, queue: 0, core: 1 },
+            Mapped { port: 0, queue: 1, core: 2 },
+            Mapped { port: 15, queue: 63, core: 63 },
+        ];
+        for line in ["--config=(0,0,1),(0,1,2),(15,63,63)", "--config \"(0,0,1),(0,1,2),(15,63,63)\""] {
+            assert_eq!(Config::parse(line).unwrap().map, want);
+        }
+        let entries = |count| std::vec!["(0,0,0)"; count].join(",");
+        assert_eq!(Config::parse(&std::format!("--config={}", entries(128))).unwrap().map.len(), 128);
+        assert!(Config::parse(&std::format!("--config={}", entries(129))).is_err());
     }
 
     #[test]

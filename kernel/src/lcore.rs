@@ -9,7 +9,6 @@ use core::time::Duration;
 use hal::Clock;
 
 use crate::burst::Burst;
-use crate::config::MAX_PORTS;
 use crate::drops::{DropReason, Drops};
 use crate::forward::{ForwardMode, Route, Verdict};
 use crate::pool::Pool;
@@ -41,8 +40,11 @@ impl<R: RxQueue, T: TxQueue> Stream<R, T> {
     }
 }
 
+/// Streams that one core can have.
+pub const MAX_STREAMS: usize = 64;
+
 /// Streams of one core.
-pub type Streams<R, T> = heapless::Vec<Stream<R, T>, MAX_PORTS>;
+pub type Streams<R, T> = heapless::Vec<Stream<R, T>, MAX_STREAMS>;
 
 /// What the service function of a loop wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +55,8 @@ pub enum Flow {
     Stop,
 }
 
-/// One core's share of the work.
+/// One core's share of the work, on cache lines of its own: no other core writes near it.
+#[repr(align(128))]
 pub struct Lcore<R, T, F> {
     /// Its streams.
     pub streams: Streams<R, T>,

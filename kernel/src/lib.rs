@@ -10,6 +10,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod assign;
 pub mod burst;
 pub mod config;
 pub mod drops;

@@ -35,7 +35,40 @@ pub fn stats_line(out: &mut impl Write, port: usize, report: &PortReport) -> fmt
         "barewire: stats port={port} name={} rx_frames={} rx_bytes={} tx_frames={} tx_bytes={}",
         report.name, report.rx.frames, report.rx.bytes, report.tx.frames, report.tx.bytes
     )?;
-    for (reason, count) in report.drops.iter() {
+    drops(out, &report.drops)
+}
+
+/// What one core received, sent and dropped, summed over its streams.
+///
+/// The cores' sums are the ports' sums, but for what no core saw: frames that a card kept, and those that it took and
+/// did not send because its link was down, which count as sent here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CoreReport {
+    /// Its streams.
+    pub streams: usize,
+    /// Frames that came in.
+    pub rx: QueueCounters,
+    /// Frames that were sent.
+    pub tx: QueueCounters,
+    /// Frames that it dropped.
+    pub drops: Drops,
+}
+
+/// Writes `barewire: lcore core=N ...` for one core.
+///
+/// # Errors
+/// What `out` said.
+pub fn core_line(out: &mut impl Write, core: usize, report: &CoreReport) -> fmt::Result {
+    write!(
+        out,
+        "barewire: lcore core={core} streams={} rx_frames={} rx_bytes={} tx_frames={} tx_bytes={}",
+        report.streams, report.rx.frames, report.rx.bytes, report.tx.frames, report.tx.bytes
+    )?;
+    drops(out, &report.drops)
+}
+
+fn drops(out: &mut impl Write, drops: &Drops) -> fmt::Result {
+    for (reason, count) in drops.iter() {
         write!(out, " drop.{}={count}", reason.name())?;
     }
     writeln!(out)
@@ -63,6 +96,14 @@ mod tests {
         assert_eq!(
             line,
             "barewire: stats port=1 name=i40e1 rx_frames=10 rx_bytes=600 tx_frames=7 tx_bytes=420 \
+             drop.rx-error=1 drop.tx-full=2\n"
+        );
+        let report = CoreReport { streams: 2, rx: report.rx, tx: report.tx, drops: report.drops };
+        let mut line = StdString::new();
+        core_line(&mut line, 3, &report).unwrap();
+        assert_eq!(
+            line,
+            "barewire: lcore core=3 streams=2 rx_frames=10 rx_bytes=600 tx_frames=7 tx_bytes=420 \
              drop.rx-error=1 drop.tx-full=2\n"
         );
     }

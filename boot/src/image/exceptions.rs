@@ -3,7 +3,6 @@
 use core::arch::{asm, global_asm};
 use core::fmt::Write;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use spin::mutex::SpinMutex;
 use x86_64::VirtAddr;
@@ -11,7 +10,12 @@ use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::{Entry, InterruptDescriptorTable};
 
 use crate::serial::Serial;
-use crate::{entry, exit, gdt, serial};
+use crate::{cores, entry, exit, gdt};
+
+/// The interrupt that wakes a core, and the one that a local APIC raises for another that has vanished.
+pub const WAKE_VECTOR: u8 = 0xf0;
+/// As above.
+pub const SPURIOUS_VECTOR: u8 = 0xff;
 
 /// Registers at the exception, in the order in which the stub leaves them on the stack.
 #[repr(C)]
@@ -62,6 +66,10 @@ exception_stub_\vector:
     .set vector, vector + 1
     .endr
 
+# Waking a core, and what vanished: that it came is all there is to it.
+interrupt_stub:
+    iretq
+
 exception_common:
     push rax
     push rbx
@@ -104,14 +112,25 @@ exception_stubs:
 // SAFETY: the assembler above defines it, with an address for each of 32 vectors.
 unsafe extern "C" {
     static exception_stubs: [u64; 32];
+    static interrupt_stub: u8;
 }
 
 static IDT: SpinMutex<InterruptDescriptorTable> = SpinMutex::new(InterruptDescriptorTable::new());
-static REPORTING: AtomicBool = AtomicBool::new(false);
 
 /// Catches every exception from here on. Once, on the boot core.
 pub fn init() {
     gdt::init();
+    fill();
+    load();
+}
+
+/// Catches every exception on the core that runs this, too.
+pub fn load() {
+    // SAFETY: a static table that is filled before another core runs, with gates for stacks that each core has.
+    unsafe { (*SpinMutex::as_mut_ptr(&IDT)).load_unsafe() };
+}
+
+fn fill() {
     // SAFETY: a table of constants that the assembler made.
     let stubs = unsafe { exception_stubs };
     let mut idt = IDT.lock();
@@ -148,7 +167,10 @@ pub fn init() {
             vmm_communication_exception 29 gdt::STACK_COMMON;
             security_exception 30 gdt::STACK_COMMON;
         }
-        (*SpinMutex::as_mut_ptr(&IDT)).load_unsafe();
+        for vector in [WAKE_VECTOR, SPURIOUS_VECTOR] {
+            let stub = VirtAddr::new((&raw const interrupt_stub).addr() as u64);
+            idt[vector].set_handler_addr(stub).set_stack_index(gdt::STACK_COMMON);
+        }
     }
 }
 
@@ -185,23 +207,21 @@ fn name(vector: u64) -> &'static str {
 
 /// Prints everything and leaves. A fault in here leaves at once.
 extern "C" fn report(frame: &Frame) -> ! {
-    if REPORTING.swap(true, Ordering::Relaxed) {
-        exit::leave(false);
+    const NMI: u64 = 2;
+    if frame.vector == NMI && exit::another_core_ends() {
+        cores::rest();
     }
-    serial::with_forced(|serial| {
-        // The console has no errors.
-        let _ = write_report(serial, frame);
-    });
-    exit::leave(false)
+    exit::tell_the_end(|serial| write_report(serial, frame))
 }
 
 fn write_report(serial: &mut Serial, f: &Frame) -> core::fmt::Result {
     writeln!(
         serial,
-        "\nbarewire: error: exception {} ({}), error code {:#x}, on core 0, at {:#x}",
+        "\nbarewire: error: exception {} ({}), error code {:#x}, on core {}, at {:#x}",
         f.vector,
         name(f.vector),
         f.error,
+        gdt::core(),
         f.rip
     )?;
     writeln!(serial, "rax {:016x} rbx {:016x} rcx {:016x} rdx {:016x}", f.rax, f.rbx, f.rcx, f.rdx)?;
@@ -223,19 +243,18 @@ pub fn frame_pointer() -> u64 {
     rbp
 }
 
-/// Prints return addresses along the chain of frame pointers that starts with `rbp`. Only stacks of the image are
-/// looked at, and the chain is followed upward only.
+/// Prints return addresses along the chain of frame pointers that starts with `rbp`. Only stacks of the core that runs
+/// this are looked at, and the chain is followed upward only.
 pub fn backtrace(serial: &mut Serial, mut rbp: u64, rip: Option<u64>) {
     let image = entry::image_range();
-    let stack = entry::stack_range();
-    let exception_stacks = gdt::exception_stacks();
+    let stacks = [cores::stack_of(gdt::core()), cores::exception_stacks_of(gdt::core())];
     let _ = write!(serial, "backtrace:");
     if let Some(rip) = rip {
         let _ = write!(serial, " {rip:#x}");
     }
     for _ in 0..32 {
-        let on_stack = (stack.start..stack.end - 8).contains(&rbp) || exception_stacks.contains(&rbp);
-        if !on_stack || !rbp.is_multiple_of(8) || exception_stacks.end - 8 == rbp {
+        let on_stack = stacks.iter().any(|stack| (stack.start..stack.end - 8).contains(&rbp));
+        if !on_stack || !rbp.is_multiple_of(8) {
             break;
         }
         let at = ptr::with_exposed_provenance::<[u64; 2]>(rbp as usize);

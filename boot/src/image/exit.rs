@@ -6,7 +6,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use hal::bare::ports::{inb, outb, outl};
 use kernel::config::Exit;
 
-use crate::serial;
+use crate::serial::Serial;
+use crate::{cores, gdt, serial};
 
 /// Values for QEMU's isa-debug-exit, which ends QEMU with status `2 * value + 1`.
 const SUCCESS: u32 = 0x10;
@@ -30,13 +31,37 @@ pub fn configure(exit: Exit) {
     HOW.store(how, Ordering::Relaxed);
 }
 
-/// Prints `barewire: error: ...` and leaves with a failing status.
-pub fn fatal(what: fmt::Arguments<'_>) -> ! {
+/// The core that tells why the machine ends.
+static TELLER: AtomicU32 = AtomicU32::new(NOBODY);
+const NOBODY: u32 = u32::MAX;
+
+/// Another core is telling why the machine ends, and this one is to stand still.
+pub fn another_core_ends() -> bool {
+    let teller = TELLER.load(Ordering::Relaxed);
+    teller != NOBODY && teller != gdt::core() as u32
+}
+
+/// Stops all other cores, lets `tell` say why the machine ends, and leaves with a failing status. Of several cores one
+/// tells; one that fails while it tells leaves at once.
+pub fn tell_the_end(tell: impl FnOnce(&mut Serial) -> fmt::Result) -> ! {
+    let own = gdt::core() as u32;
+    match TELLER.compare_exchange(NOBODY, own, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {}
+        Err(teller) if teller == own => leave(false),
+        Err(_) => cores::rest(),
+    }
     serial::with_forced(|serial| {
-        use core::fmt::Write as _;
-        let _ = writeln!(serial, "barewire: error: {what}");
+        cores::stop_others();
+        // The console has no errors.
+        let _ = tell(serial);
     });
     leave(false)
+}
+
+/// Prints `barewire: error: ...` and leaves with a failing status.
+pub fn fatal(what: fmt::Arguments<'_>) -> ! {
+    use core::fmt::Write as _;
+    tell_the_end(|serial| writeln!(serial, "barewire: error: {what}"))
 }
 
 /// Leaves.
@@ -50,10 +75,7 @@ pub fn leave(good: bool) -> ! {
             unsafe { outl((port >> DEBUG_PORT_SHIFT) as u16, value) };
         }
     }
-    loop {
-        x86_64::instructions::interrupts::disable();
-        x86_64::instructions::hlt();
-    }
+    cores::rest()
 }
 
 /// By the reset control register, else by the keyboard controller.

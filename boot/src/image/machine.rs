@@ -1,16 +1,18 @@
 //! The machine, from boot information to one that drivers can run on.
 
-use boot::acpi;
-use boot::memory;
+use boot::acpi::{madt, mcfg};
+use boot::memory::{self, Range};
 use boot::pvh::BootInfo;
 use hal::bare::cpu::{self, Level};
 use hal::bare::{Arena, BareMachine, MmioBar, TscClock};
 use hal::pci::access::{Ecam, Ports};
 use hal::pci::{Address, ConfigSpace};
 use hal::{Clock, Machine, PhysAddr};
+use kernel::config::MAX_CORES;
 use spin::mutex::SpinMutex;
 
 use crate::console::println;
+use crate::cores::{self, Cores, Ground};
 use crate::paging::{MapError, Tables};
 use crate::{entry, exit, heap, physical};
 
@@ -18,13 +20,17 @@ static ARENA: SpinMutex<Arena> = SpinMutex::new(Arena::new());
 /// Tables take memory of their own, so that they can be extended while drivers allocate.
 static TABLE_ARENA: SpinMutex<Arena> = SpinMutex::new(Arena::new());
 const TABLE_BYTES: usize = 2 << 20;
+/// Modules and the image.
+const MAX_TAKEN: usize = 17;
 
 /// Everything that bring-up needs.
 pub struct BootMachine {
     /// As drivers see it.
     pub machine: BareMachine,
-    /// The vector level of this core.
+    /// The vector level that all cores have.
     pub level: Level,
+    /// The cores.
+    pub cores: Cores,
     /// PCI configuration space.
     pub config: Config,
     tables: Tables<'static>,
@@ -56,11 +62,13 @@ impl ConfigSpace for Config {
     }
 }
 
-/// Starts the machine: memory, page tables, heap, vector state, clock, configuration space.
+/// Starts the machine: memory, page tables, heap, vector state, clock, all cores, configuration space.
 pub fn start(info: &BootInfo) -> BootMachine {
     // SAFETY: once, on the only core that runs, before any vector instruction.
     let level = unsafe { cpu::enable_vectors() };
-    let mut tables = start_memory(info);
+    let listed = madt::cores(&physical::LowMemory, info.rsdp);
+    let taken = taken(info);
+    let mut tables = start_memory(info, &taken, heap::bytes(listed.ids.len().clamp(1, MAX_CORES)));
     // SAFETY: nothing else uses the timer.
     let clock = unsafe { TscClock::calibrate() };
     println!(
@@ -69,18 +77,26 @@ pub fn start(info: &BootInfo) -> BootMachine {
         clock.ticks_per_second() / 1000,
         clock.source()
     );
+    let ground =
+        Ground { listed: &listed, ram: &info.ram, taken: &taken, arena: &ARENA, tables: &mut tables, clock };
+    // SAFETY: once, on the boot core; the final tables are loaded.
+    let cores = unsafe { Cores::start(level, ground) };
     let config = config_space(info, &mut tables);
     let machine = BareMachine::new(clock, &ARENA);
-    BootMachine { machine, level, config, tables, top: memory::top(&info.ram) }
+    BootMachine { machine, level: cores::level(), cores, config, tables, top: memory::top(&info.ram) }
 }
 
-fn start_memory(info: &BootInfo) -> Tables<'static> {
-    let image = entry::image_range();
-    let mut taken = info.modules.clone();
-    if taken.push(image).is_err() {
+/// Memory that is not free: modules and the image.
+fn taken(info: &BootInfo) -> heapless::Vec<Range, MAX_TAKEN> {
+    let mut taken = heapless::Vec::new();
+    if info.modules.iter().chain([&entry::image_range()]).any(|range| taken.push(*range).is_err()) {
         exit::fatal(format_args!("more modules than can be kept out of the way"));
     }
-    let usable = memory::usable(&info.ram, &taken);
+    taken
+}
+
+fn start_memory(info: &BootInfo, taken: &[Range], heap_bytes: usize) -> Tables<'static> {
+    let usable = memory::usable(&info.ram, taken);
     let tables_memory = {
         let mut arena = ARENA.lock();
         for range in &usable {
@@ -100,7 +116,7 @@ fn start_memory(info: &BootInfo) -> Tables<'static> {
     // memory of the map.
     let tables = unsafe { Tables::load(arena, &info.ram, entry::stack_guard_page()) };
     let tables = tables.unwrap_or_else(|error| exit::fatal(format_args!("{error}")));
-    match ARENA.lock().alloc(heap::BYTES, 4096) {
+    match ARENA.lock().alloc(heap_bytes, 4096) {
         // SAFETY: fresh memory of the bare machine, used for nothing else; called once.
         Ok(memory) => unsafe { heap::open(memory) },
         Err(error) => exit::fatal(format_args!("memory for the heap: {error}")),
@@ -109,7 +125,7 @@ fn start_memory(info: &BootInfo) -> Tables<'static> {
 }
 
 fn config_space(info: &BootInfo, tables: &mut Tables<'static>) -> Config {
-    let Some(found) = acpi::ecam(&physical::LowMemory, info.rsdp) else {
+    let Some(found) = mcfg::ecam(&physical::LowMemory, info.rsdp) else {
         // SAFETY: the only user of the ports.
         return Config::Ports(unsafe { Ports::new() });
     };

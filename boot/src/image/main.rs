@@ -1,18 +1,22 @@
 //! The image: a program that is the whole software of a machine.
 //!
-//! Wires concrete types: the bare machine, its PCI functions, i40e ports, the loop of one core, a serial console.
+//! Wires concrete types: the bare machine, its cores and PCI functions, i40e ports, the loop of each core, a serial
+//! console.
 #![no_std]
 #![no_main]
 
 extern crate alloc;
 
+mod account;
 mod console;
+mod cores;
 mod entry;
 mod exceptions;
 mod exit;
 mod forward;
 mod gdt;
 mod heap;
+mod links;
 mod machine;
 mod mem;
 mod paging;
@@ -21,6 +25,8 @@ mod physical;
 mod ports;
 mod self_test;
 mod serial;
+mod streams;
+mod trampoline;
 
 use kernel::config::{Config, Isa};
 
@@ -47,7 +53,7 @@ extern "C" fn image_main(start_info: u64, entered: u64) -> ! {
     println!("barewire {}", env!("CARGO_PKG_VERSION"));
     let mut machine = machine::start(&boot_info);
     if let Some(name) = &config.self_test {
-        self_test::run(name, machine.level);
+        self_test::run(name, &machine.cores);
     }
     let ports = ports::bring_up(&mut machine, &config);
     forward::run(machine, ports, &config, entered)

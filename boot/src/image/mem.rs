@@ -37,10 +37,12 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u
 /// As C's `memset`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, value: i32, len: usize) -> *mut u8 {
-    // SAFETY: the caller's promise: `len` bytes at `to`.
+    let word = u64::from(value as u8) * 0x0101_0101_0101_0101;
+    // SAFETY: the caller's promise: `len` bytes at `to`. By eights first: where strings are emulated, a step costs the
+    // same whatever its width.
     unsafe {
-        asm!("rep stosb", inout("rcx") len => _, inout("rdi") to => _, in("al") value as u8,
-            options(nostack, preserves_flags));
+        asm!("rep stosq", "mov rcx, {rest}", "rep stosb", rest = in(reg) len % 8,
+            inout("rcx") len / 8 => _, inout("rdi") to => _, in("rax") word, options(nostack, preserves_flags));
     }
     to
 }

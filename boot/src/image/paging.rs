@@ -1,7 +1,8 @@
 //! The final page tables: everything one to one, memory cached, registers not.
 //!
 //! Pages of 1 GiB where the CPU has them, else of 2 MiB. The first 4 MiB are mapped in pages of 4 KiB, so that the
-//! null page and the page below the boot stack can be left out.
+//! null page and the page below the boot stack can be left out. Other cores' stacks lie anywhere, and the page around the
+//! one below each is cut.
 
 use boot::memory::Range;
 use hal::bare::{Arena, cpu};
@@ -88,6 +89,40 @@ impl<'a> Tables<'a> {
             self.map_range(start, end.as_u64(), |_| PRESENT | UNCACHED)?;
             x86_64::instructions::tlb::flush_all();
         }
+        Ok(())
+    }
+
+    /// Takes the page of 4 KiB at `at` away, so that whoever touches it is found out. Larger pages around it are cut.
+    ///
+    /// # Safety
+    /// Nothing uses the page, and no other core runs, whose buffers would have to forget it too.
+    pub unsafe fn unmap(&mut self, at: PhysAddr) -> Result<(), MapError> {
+        let at = at.as_u64();
+        let mut table: &mut PageTable = self.root;
+        for level in 0..3 {
+            let entry = &mut table[index(at, level)];
+            if entry.is_unused() {
+                return Ok(());
+            }
+            if entry.flags().contains(PageTableFlags::HUGE_PAGE) {
+                let flags = entry.flags() - PageTableFlags::HUGE_PAGE;
+                let (start, part, flags) = match level {
+                    1 => (at / HUGE * HUGE, LARGE, flags | PageTableFlags::HUGE_PAGE),
+                    _ => (at / LARGE * LARGE, PAGE, flags),
+                };
+                let parts = new_table(self.arena).map_err(MapError::Memory)?;
+                for (page, entry) in (start..).step_by(part as usize).zip(parts.iter_mut()) {
+                    entry.set_addr(PageAddr::new(page), flags);
+                }
+                entry.set_addr(PageAddr::new((&raw const *parts).addr() as u64), PRESENT);
+            }
+            let next = core::ptr::with_exposed_provenance_mut::<PageTable>(entry.addr().as_u64() as usize);
+            // SAFETY: an entry that is neither unused nor a page is a table that `new_table` made; `table` is not used
+            // again.
+            table = unsafe { &mut *next };
+        }
+        table[index(at, 3)].set_unused();
+        x86_64::instructions::tlb::flush_all();
         Ok(())
     }
 

@@ -2,21 +2,20 @@
 
 use core::panic::PanicInfo;
 
-use crate::exceptions;
-use crate::exit;
-use crate::serial;
+use crate::{exceptions, exit, gdt};
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    serial::with_forced(|serial| {
-        use core::fmt::Write as _;
-        let _ = match info.location() {
-            Some(at) => writeln!(serial, "\nbarewire: error: panic at {at}: {}", info.message()),
-            None => writeln!(serial, "\nbarewire: error: panic: {}", info.message()),
-        };
+    use core::fmt::Write as _;
+    exit::tell_the_end(|serial| {
+        write!(serial, "\nbarewire: error: panic on core {}", gdt::core())?;
+        if let Some(at) = info.location() {
+            write!(serial, " at {at}")?;
+        }
+        writeln!(serial, ": {}", info.message())?;
         exceptions::backtrace(serial, exceptions::frame_pointer(), None);
-    });
-    exit::leave(false)
+        Ok(())
+    })
 }
 
 /// The prebuilt standard library names it where it could unwind. Nothing ever does.

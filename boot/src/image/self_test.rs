@@ -1,4 +1,5 @@
-//! Tests of the image itself, by `--self-test=NAME`: vector state, and each exception that ring 0 can raise.
+//! Tests of the image itself, by `--self-test=NAME`: vector state of every core, and each exception that ring 0 can
+//! raise, on the boot core or, by `exception:NAME@CORE`, on another.
 
 use core::arch::asm;
 use core::arch::x86_64::{
@@ -6,40 +7,64 @@ use core::arch::x86_64::{
     _mm256_set1_epi32,
 };
 use core::hint::black_box;
+use core::time::Duration;
 
 use hal::bare::cpu::Level;
+use heapless::String;
+use spin::mutex::SpinMutex;
 
 use crate::console::println;
+use crate::cores::{self, Cores};
 use crate::{exceptions, exit, heap};
 
+/// How long another core may take for a test.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The exception that another core is to raise.
+static NAME: SpinMutex<String<32>> = SpinMutex::new(String::new());
+
 /// Runs the test and leaves.
-pub fn run(name: &str, level: Level) -> ! {
+pub fn run(name: &str, cores: &Cores) -> ! {
     match name.split_once(':') {
-        None if name == "simd" => simd(level),
+        None if name == "simd" => simd(cores),
         None if name == "boot" => {
             println!("barewire: self-test boot ok");
             exit::leave(true)
         }
         Some(("exception", name)) => {
-            raise(name);
+            match name.split_once('@') {
+                Some((name, core)) => raise_on(name, core, cores),
+                None => raise(name),
+            }
             exit::fatal(format_args!("self-test exception:{name} raised nothing"))
         }
         _ => exit::fatal(format_args!("option --self-test={name}: simd, boot or exception:NAME")),
     }
 }
 
-/// Sums 1 to 1000 in vector registers. A hypervisor that can't run vector instructions does not come back from here.
-fn simd(level: Level) -> ! {
+/// Sums on every core. A hypervisor that can't run vector instructions does not come back from here.
+fn simd(cores: &Cores) -> ! {
+    sum(0);
+    for core in 1..cores.count() {
+        cores.give(core, sum);
+        if !cores.wait(core, LIMIT) {
+            exit::fatal(format_args!("self-test simd: core {core} does not come back"));
+        }
+    }
+    println!("barewire: self-test simd ok ({}) on {} cores", cores::level(), cores.count());
+    exit::leave(true)
+}
+
+/// Sums 1 to 1000 in vector registers.
+fn sum(core: usize) {
     let mut sums = [sum_sse2(), 500_500];
-    if level >= Level::Avx2 {
-        // SAFETY: the level says that the CPU has AVX2 and that its state is on.
+    if cores::level() >= Level::Avx2 {
+        // SAFETY: the level says that every core has AVX2 and that its state is on.
         sums[1] = unsafe { sum_avx2() };
     }
     if sums != [500_500; 2] {
-        exit::fatal(format_args!("self-test simd: sums are {sums:?}"));
+        exit::fatal(format_args!("self-test simd: sums on core {core} are {sums:?}"));
     }
-    println!("barewire: self-test simd ok ({level})");
-    exit::leave(true)
 }
 
 fn sum_sse2() -> i32 {
@@ -60,6 +85,21 @@ fn sum_avx2() -> i32 {
         sum = _mm256_add_epi32(sum, _mm256_set1_epi32(black_box(i)));
     }
     _mm_cvtsi128_si32(_mm256_extracti128_si256::<1>(sum))
+}
+
+/// Lets another core raise the exception of that name.
+fn raise_on(name: &str, core: &str, cores: &Cores) {
+    let core = core.parse().ok().filter(|core| (1..cores.count()).contains(core));
+    let Some(core) = core else {
+        exit::fatal(format_args!("--self-test=exception:{name}@CORE: {} cores run", cores.count()));
+    };
+    // It came from an option that is no longer.
+    let _ = NAME.lock().push_str(name);
+    cores.give(core, |_| {
+        let name = NAME.lock().clone();
+        raise(&name);
+    });
+    cores.wait(core, LIMIT);
 }
 
 /// Raises the exception of that name.

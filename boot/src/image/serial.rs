@@ -39,10 +39,16 @@ pub fn with<T>(with: impl FnOnce(&mut Serial) -> T) -> T {
     with(&mut SERIAL.lock())
 }
 
-/// As [`with`], from a place that must not wait for the lock: whoever holds it does not run any more.
+/// As [`with`], from a place that must not wait for ever: another core finishes its line, and whoever does not, within a
+/// bound, does not run any more.
 pub fn with_forced<T>(with: impl FnOnce(&mut Serial) -> T) -> T {
-    if let Some(mut serial) = SERIAL.try_lock() {
-        return with(&mut serial);
+    /// Looks at the lock: longer than a line takes.
+    const LOOKS: u32 = 1_000_000;
+    for _ in 0..LOOKS {
+        if let Some(mut serial) = SERIAL.try_lock() {
+            return with(&mut serial);
+        }
+        core::hint::spin_loop();
     }
     with(&mut Serial { present: true, stuck: false })
 }

@@ -57,9 +57,21 @@ pub struct RunArgs {
     /// Forwarding mode: io, mac, macswap, rxonly or txonly
     #[arg(long, value_name = "MODE", default_value = "macswap", value_parser = parse_forward)]
     forward: Forward,
-    /// Cores of the machine; this version runs on one
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Cores of the machine, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     cpus: u16,
+    /// Cores that forward, 1 to 64; without it all of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    nb_cores: Option<u16>,
+    /// Receive queues of a port, 1 to 64; without it as many as give each forwarding core one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    rxq: Option<u16>,
+    /// Transmit queues of a port, likewise; as many pairs are used as there are of both
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    txq: Option<u16>,
+    /// Which core polls which queue, instead of the three above: (PORT,QUEUE,CORE),...
+    #[arg(long, value_name = "MAP", value_parser = parse_map, conflicts_with_all = ["nb_cores", "rxq", "txq"])]
+    config: Option<Map>,
     /// Most frames of a poll, 1 to 512
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     burst: u16,
@@ -121,6 +133,21 @@ fn parse_ring(text: &str) -> Result<u16, String> {
     size.ok_or_else(|| "a multiple of 32 from 64 to 4096".into())
 }
 
+/// Entries of `--config`: port, queue, core.
+#[derive(Debug, Clone)]
+struct Map(Vec<[u16; 3]>);
+
+/// `(PORT,QUEUE,CORE),...`, as l3fwd has it.
+fn parse_map(text: &str) -> Result<Map, String> {
+    let entry = |text: &str| -> Option<[u16; 3]> {
+        let numbers: Option<Vec<u16>> = text.split(',').map(|number| number.parse().ok()).collect();
+        numbers?.try_into().ok()
+    };
+    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let entries: Option<Vec<[u16; 3]>> = inner.and_then(|inner| inner.split("),(").map(entry).collect());
+    entries.map(Map).ok_or_else(|| "(PORT,QUEUE,CORE),... in numbers".into())
+}
+
 fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| "a number from 0.1 to 86400".into())
@@ -132,9 +159,6 @@ impl RunArgs {
     /// # Errors
     /// Something that this version can't do yet.
     pub fn options(&self) -> Result<RunOptions, Failure> {
-        if self.cpus > 1 {
-            return Err(Failure::usage(format!("--cpus {}: this version runs on one core", self.cpus)));
-        }
         if !matches!(self.isa.as_str(), "auto" | "scalar") {
             return Err(Failure::usage(format!("--isa {}: this version has scalar loops only", self.isa)));
         }
@@ -165,6 +189,11 @@ impl RunArgs {
             rxd: self.rxd,
             txd: self.txd,
             rx_desc: if self.rx_desc == "16" { 16 } else { 32 },
+            cpus: self.cpus,
+            nb_cores: self.nb_cores,
+            rxq: self.rxq,
+            txq: self.txq,
+            map: self.config.clone().map_or_else(Vec::new, |map| map.0),
             isa: self.isa.clone(),
             accel: match self.accel.as_str() {
                 "kvm" => Some(Accel::Kvm),
@@ -207,6 +236,13 @@ fn check_together(options: &RunOptions) -> Result<(), Failure> {
     const MAX_PORTS: usize = 16;
     let refuse = |what: String| Err(Failure::usage(what));
     let (generates, capture) = (options.forward == Forward::TxOnly, options.has_capture());
+    let cpus = options.cpus;
+    if let Some(cores) = options.nb_cores.filter(|cores| *cores > cpus) {
+        return refuse(format!("--nb-cores {cores}: the machine has --cpus {cpus}"));
+    }
+    if let Some([port, queue, core]) = options.map.iter().find(|[_, _, core]| *core >= cpus) {
+        return refuse(format!("--config ({port},{queue},{core}): the machine has --cpus {cpus}"));
+    }
     match options.frame_size {
         _ if options.ports.len() > MAX_PORTS => {
             refuse(format!("{} ports: an image has at most {MAX_PORTS}", options.ports.len()))

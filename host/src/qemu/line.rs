@@ -29,6 +29,8 @@ pub struct Machine {
     pub kind: String,
     /// It has a serial port, on QEMU's standard input and output.
     pub console: bool,
+    /// Cores.
+    pub cpus: u16,
     /// MiB of memory.
     pub memory: u32,
     /// The CPU model.
@@ -38,7 +40,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with 512 MiB and all that its accelerator can do.
+    /// A machine with one core, 512 MiB and all that its accelerator can do.
     pub fn new(accel: Accel, image: PathBuf, options: String, cards: Vec<PathBuf>) -> Self {
         Self {
             accel,
@@ -48,6 +50,7 @@ impl Machine {
             root_ports: true,
             kind: "q35".into(),
             console: true,
+            cpus: 1,
             memory: 512,
             cpu: "max".into(),
             extra: Vec::new(),
@@ -60,6 +63,7 @@ impl Machine {
         let memory = self.memory;
         command.args(["-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot"]);
         command.args(["-accel", self.accel.name(), "-cpu", &self.cpu]);
+        command.args(["-smp", &self.cpus.to_string()]);
         command.args(["-M", &format!("{},memory-backend=mem", self.kind), "-m", &format!("{memory}M")]);
         // The card reaches the machine's memory through the file behind it.
         command.args(["-object", &format!("memory-backend-memfd,id=mem,size={memory}M,share=on")]);

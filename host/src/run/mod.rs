@@ -74,12 +74,13 @@ pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
         }
         Err(failure) => Err(failure),
         Ok(ground) => {
-            let machine = Machine::new(
+            let mut machine = Machine::new(
                 ground.accel,
                 ground.image.clone(),
                 options.image_options(),
                 cards.sockets.clone(),
             );
+            machine.cpus = options.cpus;
             let mut rig = Rig::start(options, cards, machine.command(&ground.qemu), &events)?;
             let ended = rig.carry_out(options, &inbox, &mut progress);
             Ok(rig.sum_up(options, ended, &ground, unfit))
@@ -180,6 +181,7 @@ impl Cards {
             in_flight: options.in_flight(&plan.ports),
             generated_len: options.generated_len(),
             repeat,
+            in_order: options.in_order(),
         };
         let traffic = Traffic::new(options.forward, Macs(macs.clone()), plan.ports, limits);
         let folder = tempfile::Builder::new().prefix("barewire-").tempdir();

@@ -52,6 +52,16 @@ pub struct RunOptions {
     pub txd: u16,
     /// Bytes of a receive descriptor.
     pub rx_desc: u8,
+    /// Cores of the machine.
+    pub cpus: u16,
+    /// Cores that forward; all of them where nothing is said.
+    pub nb_cores: Option<u16>,
+    /// Receive queues of a port; as many as give each forwarding core a stream where nothing is said.
+    pub rxq: Option<u16>,
+    /// Transmit queues of a port, likewise.
+    pub txq: Option<u16>,
+    /// Which core polls which queue: port, queue and core; empty where the three above say it.
+    pub map: Vec<[u16; 3]>,
     /// Instruction set.
     pub isa: String,
     /// Accelerator; the best that works where nothing is said.
@@ -77,6 +87,11 @@ impl Default for RunOptions {
             rxd: 1024,
             txd: 1024,
             rx_desc: 32,
+            cpus: 1,
+            nb_cores: None,
+            rxq: None,
+            txq: None,
+            map: Vec::new(),
             isa: "auto".into(),
             accel: None,
             duration: None,
@@ -114,15 +129,40 @@ impl RunOptions {
         self.frame_size.unwrap_or(64)
     }
 
+    /// Cores that are to forward, and receive and transmit queues of each port.
+    fn cores_and_queues(&self) -> (u16, u16, u16) {
+        let cores = self.nb_cores.unwrap_or(self.cpus);
+        let enough = usize::from(cores).div_ceil(self.ports.len().max(1)) as u16;
+        (cores, self.rxq.unwrap_or(enough), self.txq.unwrap_or(enough))
+    }
+
+    /// Frames of a port come back in the order in which it received them: it has one queue.
+    pub fn in_order(&self) -> bool {
+        let (_, rxq, txq) = self.cores_and_queues();
+        if self.map.is_empty() { rxq.min(txq) == 1 } else { self.map.iter().all(|[_, queue, _]| *queue == 0) }
+    }
+
+    /// Which core polls which queue, as the image's command line says it.
+    fn image_cores(&self) -> String {
+        if self.map.is_empty() {
+            let (cores, rxq, txq) = self.cores_and_queues();
+            return format!("--nb-cores={cores} --rxq={rxq} --txq={txq}");
+        }
+        let entries: Vec<String> =
+            self.map.iter().map(|[port, queue, core]| format!("({port},{queue},{core})")).collect();
+        format!("--config={}", entries.join(","))
+    }
+
     /// The image's command line.
     pub fn image_options(&self) -> String {
         format!(
-            "--forward-mode={} --burst={} --rxd={} --txd={} --rx-desc={} --isa={}{}",
+            "--forward-mode={} --burst={} --rxd={} --txd={} --rx-desc={} {} --isa={}{}",
             self.forward.name(),
             self.burst,
             self.rxd,
             self.txd,
             self.rx_desc,
+            self.image_cores(),
             self.isa,
             match (self.forward, self.frame_size) {
                 (Forward::TxOnly, Some(len)) => format!(" --txpkts={len}"),
@@ -136,6 +176,22 @@ impl RunOptions {
 mod tests {
     use super::*;
     use crate::traffic::sized;
+
+    #[test]
+    fn every_core_gets_a_stream_unless_something_else_is_said() {
+        let line = |options: RunOptions| options.image_cores();
+        let defaults = RunOptions::default;
+        assert_eq!(line(defaults()), "--nb-cores=1 --rxq=1 --txq=1");
+        assert_eq!(line(RunOptions { cpus: 2, ..defaults() }), "--nb-cores=2 --rxq=1 --txq=1");
+        assert_eq!(line(RunOptions { cpus: 5, ..defaults() }), "--nb-cores=5 --rxq=3 --txq=3");
+        let said = RunOptions { cpus: 4, nb_cores: Some(2), rxq: Some(2), ..defaults() };
+        assert_eq!(line(said.clone()), "--nb-cores=2 --rxq=2 --txq=1");
+        assert!(said.in_order() && !RunOptions { txq: Some(2), ..said }.in_order());
+        let map = vec![[0, 0, 1], [1, 0, 0], [1, 1, 3]];
+        let mapped = RunOptions { cpus: 4, map, ..defaults() };
+        assert_eq!(line(mapped.clone()), "--config=(0,0,1),(1,0,0),(1,1,3)");
+        assert!(!mapped.in_order());
+    }
 
     #[test]
     fn no_more_is_under_way_than_the_transmit_ring_holds() {

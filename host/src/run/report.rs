@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// Errors and ports that are kept: a guest may say anything.
+/// Errors, ports and cores that are kept: a guest may say anything.
 const MOST_ERRORS: usize = 20;
 const MOST_PORTS: usize = 16;
+const MOST_CORES: usize = 64;
 
 /// Everything that was said so far.
 #[derive(Debug, Default)]
@@ -19,8 +20,14 @@ pub struct ImageReport {
     pub boot_ms: f64,
     /// Instruction set of its loops.
     pub isa: String,
+    /// Cores that run.
+    pub cores: u32,
+    /// Cores that forward.
+    pub lcores: u32,
     /// By port.
     pub ports: BTreeMap<usize, PortLines>,
+    /// Counts by core, if it came so far.
+    pub by_core: BTreeMap<usize, CoreCounts>,
 }
 
 /// What was said of a port.
@@ -36,7 +43,16 @@ pub struct PortLines {
     pub stats: Option<PortCounts>,
 }
 
-/// A port's counts at the end.
+/// A core's counts at the end.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct CoreCounts {
+    /// Queue pairs that it polled.
+    pub streams: u64,
+    /// What went through it.
+    pub counts: PortCounts,
+}
+
+/// Counts at the end, of a port or of a core.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct PortCounts {
     /// Frames that came in.
@@ -80,20 +96,19 @@ impl ImageReport {
             }
             Some("stats") => {
                 let Some(index) = number("port").filter(|index| *index < MOST_PORTS as u64) else { return };
-                let count = |key| number(key).unwrap_or(0);
-                let drops = pairs.iter().filter_map(|(key, value)| {
-                    Some((key.strip_prefix("drop.")?.to_owned(), value.parse().ok()?))
-                });
-                let stats = PortCounts {
-                    rx_frames: count("rx_frames"),
-                    rx_bytes: count("rx_bytes"),
-                    tx_frames: count("tx_frames"),
-                    tx_bytes: count("tx_bytes"),
-                    drops: drops.collect(),
-                };
-                self.ports.entry(index as usize).or_default().stats = Some(stats);
+                self.ports.entry(index as usize).or_default().stats = Some(PortCounts::of(&pairs));
             }
-            Some("cpu") => self.isa = value("isa").unwrap_or_default().to_owned(),
+            Some("lcore") => {
+                let Some(index) = number("core").filter(|index| *index < MOST_CORES as u64) else { return };
+                let streams = number("streams").unwrap_or(0);
+                let counts = PortCounts::of(&pairs);
+                self.by_core.insert(index as usize, CoreCounts { streams, counts });
+            }
+            Some("cpu") => {
+                self.isa = value("isa").unwrap_or_default().to_owned();
+                let count = |key| number(key).and_then(|number| u32::try_from(number).ok()).unwrap_or(1);
+                (self.cores, self.lcores) = (count("cores"), count("lcores"));
+            }
             Some("end") => self.ended_well = value("status") == Some("ok"),
             _ => {
                 if let Some(ms) = value("boot_ms").and_then(|value| value.parse().ok()) {
@@ -113,6 +128,24 @@ impl ImageReport {
     pub fn paths(&self) -> String {
         let port = self.ports.values().next().cloned().unwrap_or_default();
         format!("receive {}, transmit {}", port.rx_path, port.tx_path)
+    }
+}
+
+impl PortCounts {
+    fn of(pairs: &[(&str, &str)]) -> Self {
+        let count = |key: &str| {
+            pairs.iter().find(|(name, _)| *name == key).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+        };
+        let drops = pairs
+            .iter()
+            .filter_map(|(key, value)| Some((key.strip_prefix("drop.")?.to_owned(), value.parse().ok()?)));
+        Self {
+            rx_frames: count("rx_frames"),
+            rx_bytes: count("rx_bytes"),
+            tx_frames: count("tx_frames"),
+            tx_bytes: count("tx_bytes"),
+            drops: drops.collect(),
+        }
     }
 }
 
@@ -142,10 +175,11 @@ mod tests {
         for line in [
             "SeaBIOS (version 1.17.0)",
             "barewire: port 1 i40e1 mac=68:05:ca:00:00:01 link=up speed=10000 rx_path=\"scalar 32B\" tx_path=\"scalar\"",
-            "barewire: cpu isa=scalar vectors=avx2 tsc_khz=2809903",
+            "barewire: cpu isa=scalar vectors=avx2 tsc_khz=2809903 cores=4 lcores=2",
             "barewire: boot_ms=127.171",
             "barewire ready: 2 ports",
             "barewire: stats port=1 name=i40e1 rx_frames=10 rx_bytes=600 tx_frames=8 tx_bytes=480 drop.tx-full=2 drop.x=1",
+            "barewire: lcore core=3 streams=2 rx_frames=10 rx_bytes=600 tx_frames=8 tx_bytes=480 drop.tx-full=2",
             "barewire: something new=1",
             "barewire: end status=ok",
         ] {
@@ -161,14 +195,22 @@ mod tests {
         let stats = port.stats.as_ref().unwrap();
         assert_eq!((stats.rx_frames, stats.rx_bytes, stats.tx_frames, stats.tx_bytes), (10, 600, 8, 480));
         assert_eq!(stats.drops["tx-full"], 2);
+        assert_eq!((report.cores, report.lcores), (4, 2));
+        let core = &report.by_core[&3];
+        assert_eq!((core.streams, core.counts.rx_frames, core.counts.drops["tx-full"]), (2, 10, 2));
     }
 
     #[test]
     fn errors_are_kept_and_nonsense_is_passed_over() {
         let mut report = ImageReport::default();
-        for line in
-            ["barewire: error: no port", "barewire: port x", "barewire: stats", "barewire: =", "barewire: "]
-        {
+        for line in [
+            "barewire: error: no port",
+            "barewire: port x",
+            "barewire: stats",
+            "barewire: lcore core=64",
+            "barewire: =",
+            "barewire: ",
+        ] {
             report.line(line);
         }
         assert_eq!(report.errors, ["no port"]);
@@ -177,6 +219,6 @@ mod tests {
         report.ports.clear();
         (0..1000).for_each(|_| report.line("barewire: error: again"));
         assert_eq!(report.errors.len(), 20);
-        assert!(report.ports.is_empty() && !report.ready);
+        assert!(report.ports.is_empty() && report.by_core.is_empty() && !report.ready);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::report::ImageReport;
+use super::report::{CoreCounts, ImageReport, PortCounts};
 use super::{RunOptions, Unfit};
 use crate::qemu::Accel;
 use crate::traffic::Traffic;
@@ -20,7 +20,7 @@ pub struct Summary {
     pub forward: &'static str,
     /// Instruction set of the image's loops.
     pub isa: String,
-    /// Cores.
+    /// Cores of the machine.
     pub cpus: u32,
     /// How long traffic was sent.
     pub seconds: f64,
@@ -46,6 +46,10 @@ pub struct Summary {
     pub mpps: f64,
     /// By port.
     pub ports: Vec<PortSummary>,
+    /// Cores that forward.
+    pub lcores: u32,
+    /// By core that forwards.
+    pub cores: Vec<CoreSummary>,
     /// Frames that the image made.
     pub generated: u64,
     /// Unfit records by reason.
@@ -75,6 +79,25 @@ pub struct PortSummary {
     pub rx_path: String,
     /// Loop of its transmit queue.
     pub tx_path: String,
+}
+
+/// What went through a core.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CoreSummary {
+    /// Its number; 0 is the one that booted.
+    pub core: usize,
+    /// Queue pairs that it polled.
+    pub streams: u64,
+    /// Frames that it received.
+    pub rx_frames: u64,
+    /// Their bytes, without FCS.
+    pub rx_bytes: u64,
+    /// Frames that it sent.
+    pub tx_frames: u64,
+    /// Their bytes, without FCS.
+    pub tx_bytes: u64,
+    /// Frames that it dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
 }
 
 /// What a summary is made of.
@@ -109,7 +132,9 @@ impl Summary {
             accel: parts.accel.name(),
             forward: options.forward.name(),
             isa: image.isa.clone(),
-            cpus: 1,
+            cpus: image.cores,
+            lcores: image.lcores,
+            cores: cores(options, image, &mut problems),
             seconds: round(parts.seconds),
             boot_ms: image.boot_ms,
             first_frame_ms: times.first.map(ms).map(round),
@@ -136,7 +161,9 @@ impl Summary {
             accel: "none",
             forward: options.forward.name(),
             isa: String::new(),
-            cpus: 1,
+            cpus: u32::from(options.cpus),
+            lcores: 0,
+            cores: Vec::new(),
             seconds: 0.0,
             boot_ms: 0.0,
             first_frame_ms: None,
@@ -206,6 +233,44 @@ fn ports(
     ports
 }
 
+/// Each core's account, and what of it does not agree with the ports'.
+fn cores(options: &RunOptions, image: &ImageReport, problems: &mut Vec<String>) -> Vec<CoreSummary> {
+    if image.ready && image.cores != u32::from(options.cpus) {
+        problems.push(format!("{} of {} cores run", image.cores, options.cpus));
+    }
+    let sum = |of: fn(&PortCounts) -> u64| {
+        let ports = image.ports.values().filter_map(|port| port.stats.as_ref());
+        let cores = image.by_core.values().map(|core| &core.counts);
+        let add = |sum: u64, count: &PortCounts| sum.saturating_add(of(count));
+        (ports.fold(0, add), cores.fold(0, add))
+    };
+    // A frame that a card took and did not send, its link being down, was sent as far as a core knows.
+    let not_sent = |counts: &PortCounts| counts.drops.get("tx-link-down").copied().unwrap_or(0);
+    let (received, sent) = (sum(|counts| counts.rx_frames), sum(|counts| counts.tx_frames));
+    let not_sent: u64 = image
+        .ports
+        .values()
+        .filter_map(|port| port.stats.as_ref())
+        .fold(0, |sum, counts| sum.saturating_add(not_sent(counts)));
+    if image.ended_well && (received.0 != received.1 || sent.0.saturating_add(not_sent) != sent.1) {
+        let (by_core, by_port) = ((received.1, sent.1), (received.0, sent.0));
+        problems.push(format!("cores received and sent {by_core:?} frames, ports {by_port:?}"));
+    }
+    image
+        .by_core
+        .iter()
+        .map(|(core, CoreCounts { streams, counts })| CoreSummary {
+            core: *core,
+            streams: *streams,
+            rx_frames: counts.rx_frames,
+            rx_bytes: counts.rx_bytes,
+            tx_frames: counts.tx_frames,
+            tx_bytes: counts.tx_bytes,
+            drops: counts.drops.clone(),
+        })
+        .collect()
+}
+
 fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
@@ -233,6 +298,16 @@ impl fmt::Display for Summary {
                 if drops.is_empty() { "none" } else { drops.trim_end() }
             )?;
         }
+        if self.cores.len() > 1 {
+            writeln!(f)?;
+            for core in &self.cores {
+                writeln!(
+                    f,
+                    "core {:<3} {:>12} {:>14} {:>12} {:>14}",
+                    core.core, core.rx_frames, core.rx_bytes, core.tx_frames, core.tx_bytes
+                )?;
+            }
+        }
         writeln!(f)?;
         writeln!(
             f,
@@ -254,8 +329,14 @@ impl fmt::Display for Summary {
             self.first_frame_ms.map_or_else(|| "never".into(), |ms| format!("{ms:.0} ms after QEMU's start"));
         writeln!(
             f,
-            "{} for {:.1} s with {} on {} core under {}: {:.3} Mpps; first frame back {first}; booted in {:.0} ms",
-            self.forward, self.seconds, self.isa, self.cpus, self.accel, self.mpps, self.boot_ms
+            "{} for {:.1} s with {} on {} under {}: {:.3} Mpps; first frame back {first}; booted in {:.0} ms",
+            self.forward,
+            self.seconds,
+            self.isa,
+            if self.lcores == 1 { "1 core".into() } else { format!("{} cores", self.lcores) },
+            self.accel,
+            self.mpps,
+            self.boot_ms
         )?;
         for problem in &self.problems {
             writeln!(f, "problem: {problem}")?;

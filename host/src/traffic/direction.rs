@@ -36,6 +36,7 @@ pub struct Direction {
     frames: Option<FrameSet>,
     next: u32,
     repeat: bool,
+    in_order: bool,
     under_way: UnderWay,
     totals: Totals,
     /// Frames that the port itself sent, whatever they were.
@@ -45,18 +46,19 @@ pub struct Direction {
 /// What a frame that came back is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Back {
-    /// The oldest frame under way, or one behind it: those in between are not expected any more.
+    /// The oldest frame under way, or one behind it: where they come in order, those in between are not expected any
+    /// more.
     Right,
     /// Not as it should be.
     Wrong,
 }
 
 impl Direction {
-    /// A direction with these frames, sent once or again and again.
-    pub fn new(frames: Option<FrameSet>, repeat: bool) -> Self {
+    /// A direction with these frames, sent once or again and again; they come back in order or in any.
+    pub fn new(frames: Option<FrameSet>, repeat: bool, in_order: bool) -> Self {
         let frames = frames.filter(|frames| !frames.is_empty());
         let (next, under_way, totals) = Default::default();
-        Self { frames, next, repeat, under_way, totals, sent_by_port: 0 }
+        Self { frames, next, repeat, in_order, under_way, totals, sent_by_port: 0 }
     }
 
     /// The frames.
@@ -115,7 +117,11 @@ impl Direction {
         self.totals.bytes += len as u64;
         match self.under_way.iter().position(right) {
             Some(place) => {
-                self.under_way.drain(..=place);
+                if self.in_order {
+                    self.under_way.drain(..=place);
+                } else {
+                    self.under_way.remove(place);
+                }
                 self.totals.returned += 1;
                 Back::Right
             }
@@ -141,7 +147,7 @@ mod tests {
 
     fn direction(count: u8, repeat: bool) -> Direction {
         let frames = (0..count).map(|n| vec![n; 60].into_boxed_slice()).collect();
-        Direction::new(Some(FrameSet::new(frames)), repeat)
+        Direction::new(Some(FrameSet::new(frames)), repeat, true)
     }
 
     fn back(direction: &mut Direction, n: u8) -> Back {
@@ -170,7 +176,7 @@ mod tests {
         assert!(once.finished());
         let mut again = direction(2, true);
         assert_eq!((0..3).map(|_| again.send(9, true)).collect::<Vec<_>>(), [Some(0), Some(1), Some(0)]);
-        assert!(Direction::new(None, true).finished());
+        assert!(Direction::new(None, true, true).finished());
     }
 
     #[test]
@@ -187,6 +193,18 @@ mod tests {
         assert_eq!(back(&mut direction, 5), Back::Wrong);
         let totals = direction.totals();
         assert_eq!((totals.offered, totals.returned, totals.wrong), (6, 3, 2));
+    }
+
+    #[test]
+    fn out_of_order_nothing_is_given_up() {
+        let mut direction = direction(4, false);
+        direction.in_order = false;
+        (0..4).for_each(|_| assert!(direction.send(9, true).is_some()));
+        for n in [3, 0, 2] {
+            assert_eq!(back(&mut direction, n), Back::Right);
+        }
+        assert_eq!(back(&mut direction, 3), Back::Wrong);
+        assert_eq!((direction.under_way(), direction.finished()), (1, false));
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct Limits {
     pub generated_len: usize,
     /// Sets begin again when they end.
     pub repeat: bool,
+    /// Frames come back in the order in which they were sent; where several cores have a part of them, they need not.
+    pub in_order: bool,
 }
 
 /// When what happened.
@@ -71,9 +73,9 @@ impl Traffic {
     /// Traffic for these ports, each with its frames or none, not started. Frames that port `p` receives come back
     /// at the port of [`tx_port`].
     pub fn new(forward: Forward, macs: Macs, ports: Vec<Option<FrameSet>>, limits: Limits) -> Arc<Self> {
-        let Limits { in_flight, generated_len, repeat } = limits;
+        let Limits { in_flight, generated_len, repeat, in_order } = limits;
         let out = ports.iter().map(|_| None).collect();
-        let directions = ports.into_iter().map(|frames| Direction::new(frames, repeat)).collect();
+        let directions = ports.into_iter().map(|frames| Direction::new(frames, repeat, in_order)).collect();
         let state = State {
             forward,
             macs,

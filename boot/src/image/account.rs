@@ -1,0 +1,127 @@
+//! The end: every queue is stopped, everything is told that was counted, by port and by core, and the cards are given
+//! back.
+
+use drivers::i40e::{Error, Rx, Tx};
+use hal::bare::MmioBar;
+use kernel::config::{MAX_CORES, MAX_PORTS};
+use kernel::lcore::Stream;
+use kernel::port::{PortControl, QueueCounters};
+use kernel::report::{self, CoreReport, PortReport};
+use kernel::{DropReason, Pool, RxQueue, TxQueue};
+
+use crate::console::println;
+use crate::ports::Ports;
+use crate::serial;
+use crate::streams::Share;
+
+/// What was counted, of cores that have stopped.
+pub struct Account {
+    ports: heapless::Vec<PortReport, MAX_PORTS>,
+    cores: heapless::Vec<(usize, CoreReport), MAX_CORES>,
+    /// By port that sends: the one that receives what it sends.
+    came_in_at: [usize; MAX_PORTS],
+}
+
+impl Account {
+    /// An account of these ports, in which nothing stands.
+    pub fn new(ports: &Ports) -> Self {
+        let report = |name: &report::PortName| PortReport { name: name.clone(), ..Default::default() };
+        Self {
+            ports: ports.iter().map(|port| report(&port.name)).collect(),
+            cores: heapless::Vec::new(),
+            came_in_at: [0; MAX_PORTS],
+        }
+    }
+
+    /// Stops the queues of a core that does not poll them any more, and adds what it counted. Says whether everything
+    /// went well.
+    pub fn stop(&mut self, share: &mut Share, ports: &mut Ports) -> bool {
+        let mut good = true;
+        let mut report = CoreReport { streams: share.core.streams.len(), ..Default::default() };
+        while let Some(stream) = share.core.streams.pop() {
+            good &= self.stop_stream(stream, &mut share.core.pool, ports, &mut report);
+        }
+        let (available, capacity) = (share.core.pool.available(), share.core.pool.capacity());
+        let excess = share.core.pool.excess();
+        if available != capacity || excess != 0 {
+            let number = share.number;
+            println!(
+                "barewire: error: core {number}: {available} of {capacity} buffers came back, {excess} twice"
+            );
+            good = false;
+        }
+        let _ = self.cores.push((share.number, report));
+        good
+    }
+
+    fn stop_stream(
+        &mut self,
+        stream: Stream<Rx<MmioBar>, Tx<MmioBar>>,
+        pool: &mut Pool,
+        ports: &mut Ports,
+        core: &mut CoreReport,
+    ) -> bool {
+        let mut good = true;
+        let mut settle = |result: Result<QueueCounters, Error>, name: &str| {
+            result.unwrap_or_else(|error| {
+                println!("barewire: error: {name}: {error}");
+                good = false;
+                QueueCounters::default()
+            })
+        };
+        let (mut received, mut sent) = (stream.rx.counters(), stream.tx.counters());
+        let mut drops = stream.all_drops();
+        let port = &mut ports[stream.rx_port];
+        let left = settle(port.control.stop_rx(stream.rx, pool), &port.name);
+        let port = &mut ports[stream.tx_port];
+        let unsent = settle(port.control.stop_tx(stream.tx, pool), &port.name);
+        drops.add(DropReason::RxStopped, left.frames);
+        drops.add(DropReason::TxStopped, unsent.frames);
+        received.frames += left.frames;
+        received.bytes += left.bytes;
+        sent.frames = sent.frames.saturating_sub(unsent.frames);
+        sent.bytes = sent.bytes.saturating_sub(unsent.bytes);
+        self.came_in_at[stream.tx_port] = stream.rx_port;
+        add(&mut self.ports[stream.rx_port].rx, received);
+        add(&mut self.ports[stream.tx_port].tx, sent);
+        self.ports[stream.rx_port].drops.merge(&drops);
+        add(&mut core.rx, received);
+        add(&mut core.tx, sent);
+        core.drops.merge(&drops);
+        good
+    }
+
+    /// Adds what the cards counted, tells everything and gives the cards back. Says whether all went well, this and
+    /// what came before.
+    pub fn end(mut self, mut ports: Ports, mut good: bool) -> bool {
+        for (index, port) in ports.iter_mut().enumerate() {
+            let stats = port.control.stats();
+            let report = &mut self.ports[index];
+            report.drops.add(DropReason::RxMissed, stats.rx_missed);
+            report.drops.add(DropReason::RxBad, stats.rx_errors);
+            // Given to the card and so counted as sent; its bytes are not known any more.
+            report.tx.frames = report.tx.frames.saturating_sub(stats.tx_errors);
+            self.ports[self.came_in_at[index]].drops.add(DropReason::TxLinkDown, stats.tx_errors);
+        }
+        // The console has no errors.
+        for (index, report) in self.ports.iter().enumerate() {
+            let _ = serial::with(|serial| report::stats_line(serial, index, report));
+        }
+        for (core, report) in &self.cores {
+            let _ = serial::with(|serial| report::core_line(serial, *core, report));
+        }
+        for port in ports {
+            if let Err(error) = port.control.shut_down() {
+                println!("barewire: error: {}: {error}", port.name);
+                good = false;
+            }
+        }
+        println!("barewire: end status={}", if good { "ok" } else { "failed" });
+        good
+    }
+}
+
+fn add(sum: &mut QueueCounters, counters: QueueCounters) {
+    sum.frames += counters.frames;
+    sum.bytes += counters.bytes;
+}

@@ -1,0 +1,102 @@
+//! Each core's share: its packet memory, its queues, its loop's state. All of it is made by the boot core, before any core
+//! polls.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use drivers::i40e::{Error, I40e, Rx, Tx};
+use hal::Machine;
+use hal::bare::{BareMachine, MmioBar};
+use kernel::assign::{Assigned, Assignment};
+use kernel::config::Config;
+use kernel::forward::{Forwarder, Route};
+use kernel::lcore::{Lcore, Stream};
+use kernel::port::{PortControl, QueueSetup};
+use kernel::{BufferLayout, Drops, Pool};
+
+use crate::exit;
+use crate::machine::BootMachine;
+use crate::ports::Ports;
+
+/// The loop of one core.
+pub type Core = Lcore<Rx<MmioBar>, Tx<MmioBar>, Forwarder>;
+
+/// A core that has something to do.
+pub struct Share {
+    /// Its number.
+    pub number: usize,
+    /// What it does.
+    pub core: Box<Core>,
+}
+
+/// Starts every queue and gives it to its core. Shares are in the order of the cores' numbers.
+pub fn start(boot: &BootMachine, ports: &mut Ports, config: &Config, assignment: &Assignment) -> Vec<Share> {
+    for (index, port) in ports.iter_mut().enumerate() {
+        let spread = port.control.enable_rss(assignment.queues(index));
+        spread.unwrap_or_else(|error| exit::fatal(format_args!("{}: {error}", port.name)));
+    }
+    let mut shares = Vec::new();
+    for number in 0..boot.cores.count() {
+        let count = assignment.of_core(number).count();
+        if count == 0 {
+            continue;
+        }
+        let pool = make_pool(boot, number, count, config);
+        let mode = Forwarder::new(config.mode, config.txpkts);
+        let mut core = Box::new(Core::new(pool, mode, usize::from(config.burst)));
+        for assigned in assignment.of_core(number) {
+            start_stream(&mut core, ports, config, assigned);
+        }
+        shares.push(Share { number, core });
+    }
+    shares
+}
+
+/// A core's own packet memory.
+fn make_pool(boot: &BootMachine, core: usize, streams: usize, config: &Config) -> Pool {
+    let layout = BufferLayout::DEFAULT;
+    let needed = config.buffers_needed(streams);
+    let count = config.total_num_mbufs.unwrap_or(needed);
+    if count < needed {
+        exit::fatal(format_args!(
+            "option --total-num-mbufs={count}: core {core} needs {needed} for its {streams} queue pairs"
+        ));
+    }
+    match boot.machine.dma_alloc(layout.bytes(count as usize), 2 << 20) {
+        Ok(memory) => Pool::new(memory, layout),
+        Err(error) => exit::fatal(format_args!("packet buffers of core {core}: {error}")),
+    }
+}
+
+fn start_stream(core: &mut Core, ports: &mut Ports, config: &Config, assigned: &Assigned) {
+    let Assigned { rx_port, tx_port, queue, .. } = *assigned;
+    let setup = |descriptors| QueueSetup {
+        descriptors,
+        memory: core.pool.memory().clone(),
+        layout: core.pool.layout(),
+    };
+    let (rx_setup, tx_setup) = (setup(config.rxd), setup(config.txd));
+    let port = &mut ports[tx_port];
+    let tx = port.control.start_tx(queue, &tx_setup);
+    let tx = tx.unwrap_or_else(|error| exit::fatal(format_args!("{}: {error}", port.name)));
+    let route = Route { mac: port.control.mac(), peer: config.eth_peers[tx_port] };
+    let port = &mut ports[rx_port];
+    let rx = port.control.start_rx(queue, &rx_setup, &mut core.pool);
+    let rx = rx.unwrap_or_else(|error| exit::fatal(format_args!("{}: {error}", port.name)));
+    let stream = Stream { rx_port, tx_port, rx, tx, route, drops: Drops::default() };
+    if core.streams.push(stream).is_err() {
+        exit::fatal(format_args!("more streams than a core can have"));
+    }
+}
+
+/// Spreading what a port receives over its queues. Stands in for the driver's own: everything goes to queue 0.
+trait Spread {
+    /// Spreads frames over queues 0 to `queues - 1`, before any of them is started.
+    fn enable_rss(&mut self, queues: u16) -> Result<(), Error>;
+}
+
+impl Spread for I40e<BareMachine> {
+    fn enable_rss(&mut self, _queues: u16) -> Result<(), Error> {
+        Ok(())
+    }
+}
