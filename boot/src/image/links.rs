@@ -1,5 +1,6 @@
-//! Watching the links.
+//! Watching the ports: their links, and whether their cards still do what they were told.
 
+use drivers::i40e::Trouble;
 use kernel::Link;
 use kernel::config::MAX_PORTS;
 use kernel::port::PortControl;
@@ -7,10 +8,16 @@ use kernel::port::PortControl;
 use crate::console::println;
 use crate::ports::Ports;
 
-/// The links, as they were told last.
+/// The ports, as they were told last.
 pub struct Links {
-    known: heapless::Vec<Option<Link>, MAX_PORTS>,
+    known: heapless::Vec<Known, MAX_PORTS>,
     waited: u32,
+}
+
+struct Known {
+    /// `None`: its firmware does not answer.
+    link: Option<Link>,
+    trouble: Option<Trouble>,
 }
 
 impl Links {
@@ -19,10 +26,11 @@ impl Links {
 
     /// The links as they were when the ports were announced.
     pub fn new(ports: &Ports) -> Self {
-        Self { known: ports.iter().map(|port| Some(port.link)).collect(), waited: 0 }
+        let known = |link| Known { link: Some(link), trouble: None };
+        Self { known: ports.iter().map(|port| known(port.link)).collect(), waited: 0 }
     }
 
-    /// Tells each change; a port whose firmware does not answer is told once and not asked again.
+    /// Tells each change; a port whose firmware does not answer is told once and not asked for its link again.
     pub fn look(&mut self, ports: &mut Ports) {
         self.waited += 1;
         if self.waited < Self::PERIOD {
@@ -30,16 +38,24 @@ impl Links {
         }
         self.waited = 0;
         for ((index, port), known) in ports.iter_mut().enumerate().zip(&mut self.known) {
-            let Some(before) = *known else { continue };
+            let trouble = port.control.trouble();
+            if trouble != known.trouble {
+                match &trouble {
+                    Some(trouble) => println!("barewire: error: {}: {trouble}", port.name),
+                    None => println!("barewire: {}: the trouble is over", port.name),
+                }
+                known.trouble = trouble;
+            }
+            let Some(before) = known.link else { continue };
             match port.control.link() {
                 Ok(link) if link != before => {
                     println!("barewire: link port={index} name={} {link}", port.name);
-                    *known = Some(link);
+                    known.link = Some(link);
                 }
                 Ok(_) => {}
                 Err(error) => {
                     println!("barewire: error: {}: {error}", port.name);
-                    *known = None;
+                    known.link = None;
                 }
             }
         }

@@ -75,13 +75,15 @@ fn bring_up_port(
     let port = I40e::new(machine.machine.clone(), bar, options).map_err(|error| told(&error))?;
     let version = port.firmware();
     println!(
-        "{at} mac {} firmware {}.{} api {}.{}{}",
+        "{at} mac {} firmware {}.{} api {}.{} nvm {}{}",
         port.mac(),
         version.firmware.0,
         version.firmware.1,
         version.api.0,
         version.api.1,
+        port.nvm(),
         if port.lldp_stopped() { "" } else { ", its LLDP agent runs on and eats LLDP frames" }
     );
+    port.remarks().for_each(|remark| println!("{at} {remark}"));
     Ok(port)
 }

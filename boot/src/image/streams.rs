@@ -4,9 +4,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use drivers::i40e::{Error, I40e, Rx, Tx};
+use drivers::i40e::{Rx, Tx};
 use hal::Machine;
-use hal::bare::{BareMachine, MmioBar};
+use hal::bare::MmioBar;
 use kernel::assign::{Assigned, Assignment};
 use kernel::config::Config;
 use kernel::forward::{Forwarder, Route};
@@ -32,7 +32,7 @@ pub struct Share {
 /// Starts every queue and gives it to its core. Shares are in the order of the cores' numbers.
 pub fn start(boot: &BootMachine, ports: &mut Ports, config: &Config, assignment: &Assignment) -> Vec<Share> {
     for (index, port) in ports.iter_mut().enumerate() {
-        let spread = port.control.enable_rss(assignment.queues(index));
+        let spread = port.control.set_rss_queues(assignment.queues(index));
         spread.unwrap_or_else(|error| exit::fatal(format_args!("{}: {error}", port.name)));
     }
     let mut shares = Vec::new();
@@ -86,17 +86,5 @@ fn start_stream(core: &mut Core, ports: &mut Ports, config: &Config, assigned: &
     let stream = Stream { rx_port, tx_port, rx, tx, route, drops: Drops::default() };
     if core.streams.push(stream).is_err() {
         exit::fatal(format_args!("more streams than a core can have"));
-    }
-}
-
-/// Spreading what a port receives over its queues. Stands in for the driver's own: everything goes to queue 0.
-trait Spread {
-    /// Spreads frames over queues 0 to `queues - 1`, before any of them is started.
-    fn enable_rss(&mut self, queues: u16) -> Result<(), Error>;
-}
-
-impl Spread for I40e<BareMachine> {
-    fn enable_rss(&mut self, _queues: u16) -> Result<(), Error> {
-        Ok(())
     }
 }
