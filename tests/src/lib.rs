@@ -1,10 +1,14 @@
 //! The other side for integration tests: a driver against the software XL710 in one process, machines in QEMU.
 
 pub mod captures;
+pub mod dpdk;
+pub mod exchange;
 pub mod frames;
 pub mod guest;
+pub mod initramfs;
 pub mod linux;
 pub mod machine;
 pub mod port;
+pub mod testpmd;
 
 pub use port::{TestPort, TestWire};
