@@ -8,6 +8,7 @@ pub mod guest;
 pub mod initramfs;
 pub mod linux;
 pub mod machine;
+pub mod packets;
 pub mod port;
 pub mod testpmd;
 

@@ -11,13 +11,16 @@ use crate::exchange::{Exchange, Round};
 use crate::guest::Guest;
 use crate::machine::{Ground, ensure};
 
-/// What any command is followed by, and what it answers: a mark behind the command's own answer.
-const MARK: (&str, &str) = ("set verbose 0", "Change verbose level from");
+/// What the answer to `set verbose`, which any command is followed by, contains: a mark behind the command's own answer.
+const MARK: &str = "Change verbose level from";
 
 /// A guest with two cards and testpmd in it.
 pub struct Testpmd {
     guest: Guest,
-    handle: Handle,
+    /// A way to the cards.
+    pub handle: Handle,
+    /// Received frames are printed.
+    pub verbose: bool,
     /// The cards' wires.
     pub exchange: Exchange,
     server: Option<std::thread::JoinHandle<Result<(), ServeError>>>,
@@ -54,7 +57,7 @@ impl Testpmd {
         let server = Some(std::thread::spawn(move || server.run()));
         let mut guest = Guest::start(dpdk.command(&ground.qemu, &initramfs, &sockets))?;
         guest.wait_for("guest ready")?;
-        Ok(Self { guest, handle, exchange, server, _folder: folder })
+        Ok(Self { guest, handle, verbose: false, exchange, server, _folder: folder })
     }
 
     /// Starts testpmd with these arguments of EAL and of its own.
@@ -73,8 +76,8 @@ impl Testpmd {
     /// It says nothing any more.
     pub fn answer(&mut self, command: &str) -> Result<String, Failed> {
         let before = self.guest.said().len();
-        self.guest.say(&format!("{command}\n{}\n", MARK.0))?;
-        self.guest.wait_for(MARK.1)?;
+        self.guest.say(&format!("{command}\nset verbose {}\n", u8::from(self.verbose)))?;
+        self.guest.wait_for(MARK)?;
         Ok(self.guest.said()[before..].to_owned())
     }
 
@@ -89,6 +92,19 @@ impl Testpmd {
         Ok(answer)
     }
 
+    /// Gives these commands to testpmd while its ports are stopped.
+    ///
+    /// # Errors
+    /// The ports do not start again.
+    pub fn configure(&mut self, commands: &[&str]) -> Result<(), Failed> {
+        self.expect("port stop all", &["Done"])?;
+        for command in commands {
+            self.answer(command)?;
+        }
+        self.expect("port start all", &["Done"])?;
+        Ok(())
+    }
+
     /// Sends a round through it.
     ///
     /// # Errors
@@ -97,20 +113,22 @@ impl Testpmd {
         self.exchange.run(&self.handle, round)
     }
 
-    /// Numbers of `show port stats`.
+    /// Waits until it says a text by itself.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn wait_for(&mut self, text: &str) -> Result<(), Failed> {
+        self.guest.wait_for(text).map(|_| ())
+    }
+
+    /// Numbers of `show port stats` and `show port xstats`.
     ///
     /// # Errors
     /// It does not answer.
     pub fn stats(&mut self, port: usize) -> Result<Numbers, Failed> {
-        self.answer(&format!("show port stats {port}")).map(|text| numbers(&text))
-    }
-
-    /// Numbers of `show port xstats`.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub fn xstats(&mut self, port: usize) -> Result<Numbers, Failed> {
-        self.answer(&format!("show port xstats {port}")).map(|text| numbers(&text))
+        let stats = self.answer(&format!("show port stats {port}"))?;
+        let extended = self.answer(&format!("show port xstats {port}"))?;
+        Ok(numbers(&(stats + &extended)))
     }
 
     /// Ends testpmd by `quit`.
@@ -143,8 +161,8 @@ impl Testpmd {
     }
 }
 
-/// Every `name: number` of a text.
-fn numbers(text: &str) -> Numbers {
+/// Every `name: number` of a text; of a name that comes again, the last.
+pub fn numbers(text: &str) -> Numbers {
     let mut numbers = Numbers::new();
     let mut words = text.split_whitespace().peekable();
     while let Some(word) = words.next() {
