@@ -59,6 +59,11 @@ impl Guest {
         }
     }
 
+    /// Everything that was waited for so far, and what came before it.
+    pub fn said(&self) -> &str {
+        &self.said
+    }
+
     /// Writes to its console.
     ///
     /// # Errors

@@ -2,13 +2,18 @@
 
 pub mod captures;
 pub mod direct;
+pub mod dpdk;
+pub mod exchange;
 pub mod faulty;
+pub mod flows;
 pub mod frames;
 pub mod guest;
+pub mod initramfs;
 pub mod linux;
 pub mod machine;
 pub mod packets;
 pub mod port;
 pub mod stepped;
+pub mod testpmd;
 
 pub use port::{TestPort, TestWire};

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use barewire::packages::Packages;
 
+use crate::initramfs::{self, Initramfs};
+
 /// A kernel and an initramfs for it.
 pub struct Linux {
     /// The kernel.
@@ -37,66 +39,34 @@ impl Linux {
     /// # Errors
     /// A file is missing or can't be written.
     pub fn initramfs(&self, init: &str, to: &Path) -> Result<(), String> {
-        let told = |error: std::io::Error| error.to_string();
-        let mut archive = Cpio::default();
+        let mut archive = self.begin(init)?;
+        for module in ["libie", "i40e"] {
+            self.module(&mut archive, module)?;
+        }
+        archive.write(to)
+    }
+
+    /// An initramfs with busybox and `init` and nothing else yet.
+    ///
+    /// # Errors
+    /// A file is missing.
+    pub fn begin(&self, init: &str) -> Result<Initramfs, String> {
+        let mut archive = Initramfs::default();
         for folder in ["bin", "dev", "proc", "sys"] {
             archive.folder(folder);
         }
-        archive.file("bin/busybox", 0o755, &fs::read(self.root.join("usr/bin/busybox")).map_err(told)?);
-        for module in ["libie.ko.xz", "i40e.ko.xz"] {
-            let path = find(&self.root.join("usr/lib/modules"), module).ok_or(format!("no {module}"))?;
-            archive.file(module, 0o644, &fs::read(path).map_err(told)?);
-        }
+        archive.copy("bin/busybox", 0o755, &self.root.join("usr/bin/busybox"))?;
         archive.file("init", 0o755, init.as_bytes());
-        fs::write(to, archive.finish()).map_err(told)
-    }
-}
-
-fn find(folder: &Path, name: &str) -> Option<PathBuf> {
-    for entry in fs::read_dir(folder).ok()?.filter_map(Result::ok) {
-        let path = entry.path();
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let found = if is_folder { find(&path, name) } else { (entry.file_name() == name).then_some(path) };
-        if found.is_some() {
-            return found;
-        }
-    }
-    None
-}
-
-/// An archive as the kernel reads it: cpio, "newc" (Documentation/driver-api/early-userspace/buffer-format.rst).
-#[derive(Default)]
-struct Cpio {
-    bytes: Vec<u8>,
-    files: u32,
-}
-
-impl Cpio {
-    fn folder(&mut self, name: &str) {
-        self.entry(name, 0o040_755, &[]);
+        Ok(archive)
     }
 
-    fn file(&mut self, name: &str, mode: u32, data: &[u8]) {
-        self.entry(name, 0o100_000 | mode, data);
-    }
-
-    fn entry(&mut self, name: &str, mode: u32, data: &[u8]) {
-        self.files += 1;
-        let fields = [self.files, mode, 0, 0, 1, 0, data.len() as u32, 0, 0, 0, 0, name.len() as u32 + 1, 0];
-        self.bytes.extend(b"070701");
-        fields.iter().for_each(|field| self.bytes.extend(format!("{field:08x}").bytes()));
-        self.bytes.extend(name.bytes().chain([0]));
-        self.pad();
-        self.bytes.extend(data);
-        self.pad();
-    }
-
-    fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        self.entry("TRAILER!!!", 0, &[]);
-        self.bytes
+    /// Adds `/NAME.ko.xz`, a module of the kernel.
+    ///
+    /// # Errors
+    /// The kernel has no such module.
+    pub fn module(&self, archive: &mut Initramfs, name: &str) -> Result<(), String> {
+        let file = format!("{name}.ko.xz");
+        let path = initramfs::find(&self.root.join("usr/lib/modules"), &file).ok_or(format!("no {file}"))?;
+        archive.copy(&file, 0o644, &path)
     }
 }

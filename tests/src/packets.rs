@@ -1,168 +1,111 @@
-//! Packets of real protocols, made and judged by another program's code (smoltcp).
+//! UDP and TCP packets with checksums of their own making (RFC 1071, 768, 9293, 8200).
 
-use smoltcp::phy::ChecksumCapabilities;
-use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr,
-    TcpControl, TcpPacket, TcpRepr, TcpSeqNumber, UdpPacket, UdpRepr,
-};
-
-/// Ends of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flow {
-    /// Address and port of the sender.
-    pub from: (IpAddress, u16),
-    /// Address and port of the receiver.
-    pub to: (IpAddress, u16),
+/// A packet in an Ethernet frame.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet {
+    /// Addresses of version 6, else 4.
+    pub v6: bool,
+    /// TCP, else UDP.
+    pub tcp: bool,
+    /// Last bytes of source and destination address.
+    pub addresses: [u8; 2],
+    /// Source and destination port.
+    pub ports: [u16; 2],
+    /// Bytes of the frame without FCS.
+    pub len: usize,
 }
 
-impl Flow {
-    /// The other direction.
-    pub fn reversed(self) -> Self {
-        Self { from: self.to, to: self.from }
+impl Packet {
+    /// Bytes before the payload.
+    pub fn headers(&self) -> usize {
+        self.l4_at() + if self.tcp { 20 } else { 8 }
     }
 
-    /// IPv4 flow number `n`, each of its own ports and addresses.
-    pub fn v4(n: u32) -> Self {
-        let [_, a, b, c] = n.to_be_bytes();
-        Self {
-            from: (IpAddress::v4(10, a, b, c), 1024 + n as u16),
-            to: (IpAddress::v4(192, 168, (n >> 3) as u8, 77), 80),
-        }
+    /// Offset of the layer 4 header.
+    fn l4_at(&self) -> usize {
+        14 + if self.v6 { 40 } else { 20 }
     }
 
-    /// IPv6 flow number `n`.
-    pub fn v6(n: u16) -> Self {
-        Self {
-            from: (IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, n), 1024 + n),
-            to: (IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 1, 1), 443),
+    fn addresses(&self) -> Vec<u8> {
+        let net: &[u8] =
+            if self.v6 { &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] } else { &[198, 18, 0] };
+        self.addresses.iter().flat_map(|last| net.iter().copied().chain([*last])).collect()
+    }
+
+    /// Offsets of its checksums: IP's, if it has one, and layer 4's.
+    pub fn checksums(&self) -> (Option<usize>, usize) {
+        let l4 = self.l4_at() + if self.tcp { 16 } else { 6 };
+        ((!self.v6).then_some(24), l4)
+    }
+
+    /// The frame, between these MAC addresses, with payload that tells number `n`.
+    pub fn frame(&self, macs: [[u8; 6]; 2], n: u32) -> Vec<u8> {
+        let mut frame: Vec<u8> = macs.as_flattened().to_vec();
+        let (len, l4_len) = (self.len - 14, self.len - self.l4_at());
+        let protocol = if self.tcp { 6 } else { 17 };
+        if self.v6 {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            frame.extend((l4_len as u16).to_be_bytes());
+            frame.extend([protocol, 64]);
+        } else {
+            frame.extend([0x08, 0, 0x45, 0]);
+            frame.extend((len as u16).to_be_bytes());
+            frame.extend([(n >> 8) as u8, n as u8, 0x40, 0, 64, protocol, 0, 0]);
         }
+        frame.extend(self.addresses());
+        frame.extend(self.ports.iter().flat_map(|port| port.to_be_bytes()));
+        if self.tcp {
+            frame.extend(n.to_be_bytes());
+            frame.extend([0, 0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+        } else {
+            frame.extend((l4_len as u16).to_be_bytes());
+            frame.extend([0, 0]);
+        }
+        frame.extend(n.to_be_bytes());
+        let at = frame.len();
+        frame.extend((at..self.len.max(at)).map(|i| (i as u32).wrapping_mul(167).wrapping_add(n) as u8));
+        frame.truncate(self.len);
+        self.fill(&mut frame, protocol, l4_len);
+        frame
+    }
+
+    fn fill(&self, frame: &mut [u8], protocol: u8, l4_len: usize) {
+        let (ip, l4) = self.checksums();
+        if let Some(at) = ip {
+            let sum = checksum(&[&frame[14..34]]);
+            frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        let pseudo = [0, protocol, (l4_len >> 8) as u8, l4_len as u8];
+        let sum = match checksum(&[&self.addresses(), &pseudo, &frame[self.l4_at()..]]) {
+            0 if !self.tcp => 0xffff,
+            sum => sum,
+        };
+        frame[l4..l4 + 2].copy_from_slice(&sum.to_be_bytes());
     }
 }
 
-/// What is carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// TCP with the flags ACK and PSH.
-    Tcp,
-    /// UDP.
-    Udp,
+/// RFC 1071, over parts of which all but the last have an even length.
+fn checksum(parts: &[&[u8]]) -> u16 {
+    let mut sum = 0_u32;
+    for pair in parts.iter().flat_map(|part| part.chunks(2)) {
+        sum += u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
 }
 
-/// A frame of a flow, with every checksum right.
-pub fn frame(flow: Flow, kind: Kind, payload: &[u8]) -> Vec<u8> {
-    let checksums = ChecksumCapabilities::default();
-    let (from, to) = (flow.from.0, flow.to.0);
-    let l4 = match kind {
-        Kind::Udp => {
-            let repr = UdpRepr { src_port: flow.from.1, dst_port: flow.to.1 };
-            let mut bytes = vec![0; repr.header_len() + payload.len()];
-            repr.emit(
-                &mut UdpPacket::new_unchecked(&mut bytes),
-                &from,
-                &to,
-                payload.len(),
-                |data| data.copy_from_slice(payload),
-                &checksums,
-            );
-            bytes
-        }
-        Kind::Tcp => {
-            let repr = TcpRepr {
-                src_port: flow.from.1,
-                dst_port: flow.to.1,
-                control: TcpControl::Psh,
-                seq_number: TcpSeqNumber(0x7fff_ff00),
-                ack_number: Some(TcpSeqNumber(1)),
-                window_len: 512,
-                window_scale: None,
-                max_seg_size: None,
-                sack_permitted: false,
-                sack_ranges: [None; 3],
-                timestamp: None,
-                payload,
-            };
-            let mut bytes = vec![0; repr.buffer_len()];
-            repr.emit(&mut TcpPacket::new_unchecked(&mut bytes), &from, &to, &checksums);
-            bytes
-        }
-    };
-    let next_header = if kind == Kind::Udp { IpProtocol::Udp } else { IpProtocol::Tcp };
-    let (ethertype, ip) = match (from, to) {
-        (IpAddress::Ipv4(src_addr), IpAddress::Ipv4(dst_addr)) => {
-            let repr = Ipv4Repr { src_addr, dst_addr, next_header, payload_len: l4.len(), hop_limit: 64 };
-            let mut bytes = vec![0; repr.buffer_len()];
-            repr.emit(&mut Ipv4Packet::new_unchecked(&mut bytes), &checksums);
-            (EthernetProtocol::Ipv4, bytes)
-        }
-        (IpAddress::Ipv6(src_addr), IpAddress::Ipv6(dst_addr)) => {
-            let repr = Ipv6Repr { src_addr, dst_addr, next_header, payload_len: l4.len(), hop_limit: 64 };
-            let mut bytes = vec![0; repr.buffer_len()];
-            repr.emit(&mut Ipv6Packet::new_unchecked(&mut bytes));
-            (EthernetProtocol::Ipv6, bytes)
-        }
-        _ => panic!("both ends speak the same version"),
-    };
-    let mut head = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
-    head.extend(u16::from(ethertype).to_be_bytes());
-    [head, ip, l4].concat()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Offset of the layer 4 header in a frame of [`frame`].
-pub fn l4_at(flow: Flow) -> usize {
-    if matches!(flow.from.0, IpAddress::Ipv4(_)) { 14 + 20 } else { 14 + 40 }
-}
-
-/// `frame` with a tag behind its addresses.
-pub fn tagged(frame: &[u8], tag: u16) -> Vec<u8> {
-    [&frame[..12], &[0x81, 0], &tag.to_be_bytes(), &frame[12..]].concat()
-}
-
-/// What another program finds in a frame without tags: whether both checksums are right, the layer 4 payload, and the
-/// number of TCP's first byte.
-pub struct Judged {
-    /// The IPv4 header's; true for IPv6.
-    pub ip_good: bool,
-    /// TCP's or UDP's.
-    pub l4_good: bool,
-    /// Payload of layer 4.
-    pub payload: Vec<u8>,
-    /// TCP's sequence number.
-    pub sequence: Option<u32>,
-    /// TCP's PSH.
-    pub push: bool,
-}
-
-/// Takes a frame apart.
-pub fn judge(frame: &[u8]) -> Judged {
-    let ethernet = EthernetFrame::new_checked(frame).expect("an Ethernet frame");
-    let (ip_good, from, to, protocol, l4) = match ethernet.ethertype() {
-        EthernetProtocol::Ipv4 => {
-            let ip = Ipv4Packet::new_checked(ethernet.payload()).expect("an IPv4 packet");
-            let (from, to) = (IpAddress::Ipv4(ip.src_addr()), IpAddress::Ipv4(ip.dst_addr()));
-            (ip.verify_checksum(), from, to, ip.next_header(), ip.payload().to_vec())
-        }
-        EthernetProtocol::Ipv6 => {
-            let ip = Ipv6Packet::new_checked(ethernet.payload()).expect("an IPv6 packet");
-            let (from, to) = (IpAddress::Ipv6(ip.src_addr()), IpAddress::Ipv6(ip.dst_addr()));
-            (true, from, to, ip.next_header(), ip.payload().to_vec())
-        }
-        other => panic!("a frame of type {other}"),
-    };
-    match protocol {
-        IpProtocol::Tcp => {
-            let tcp = TcpPacket::new_checked(&l4[..]).expect("a TCP segment");
-            Judged {
-                ip_good,
-                l4_good: tcp.verify_checksum(&from, &to),
-                payload: tcp.payload().to_vec(),
-                sequence: Some(tcp.seq_number().0 as u32),
-                push: tcp.psh(),
-            }
-        }
-        _ => {
-            let udp = UdpPacket::new_checked(&l4[..]).expect("a UDP datagram");
-            let l4_good = udp.verify_checksum(&from, &to);
-            Judged { ip_good, l4_good, payload: udp.payload().to_vec(), sequence: None, push: false }
-        }
+    /// RFC 1071, section 3, and a header whose checksum is known: 192.168.0.1 to 192.168.0.199, b861.
+    #[test]
+    fn checksums_of_known_words() {
+        assert_eq!(checksum(&[&[0, 1, 0xf2, 3], &[0xf4, 0xf5, 0xf6, 0xf7]]), !0xddf2);
+        let header =
+            [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
+        assert_eq!(checksum(&[&header]), 0xb861);
     }
 }

@@ -5,7 +5,7 @@ use kernel::MacAddr;
 use kernel::port::PortControl;
 use model::AdminFault as ModelFault;
 use rig::direct::Direct;
-use rig::packets::tagged;
+use rig::flows::tagged;
 use rig::{TestPort, frames};
 
 const OTHERS_TOO: Options = Options { wide_descriptors: true, promiscuous: true };

@@ -6,8 +6,8 @@ use kernel::ptype::{Ip, L4};
 use kernel::request::{Checksums, IpHeader, L4Checksum, Segmentation};
 use kernel::{Checksum, DropReason, TxQueue, TxRequest};
 use rig::direct::Direct;
+use rig::flows::{Flow, Kind, frame, judge, l4_at, tagged};
 use rig::frames;
-use rig::packets::{Flow, Kind, frame, judge, l4_at, tagged};
 use smoltcp::wire::IpAddress;
 
 const WIDE: Options = Options { wide_descriptors: true, promiscuous: true };

@@ -6,8 +6,8 @@ use drivers::i40e::{Flows, Key, Options, Rss, State, TABLE_ENTRIES};
 use kernel::port::PortControl;
 use kernel::{RxQueue, TxQueue, TxRequest};
 use rig::direct::Direct;
+use rig::flows::{Flow, Kind, frame, tagged};
 use rig::frames;
-use rig::packets::{Flow, Kind, frame, tagged};
 use smoltcp::wire::IpAddress;
 
 const OPTIONS: Options = Options { wide_descriptors: true, promiscuous: true };

@@ -6,7 +6,8 @@ use crate::adminq;
 use crate::device::{BAR3_BYTES, PortConfig};
 use crate::dma::GuestMemory;
 use crate::faults::{Direction, Faults, Violations};
-use crate::firmware::Firmware;
+use crate::firmware::{Firmware, VSI_NUMBER};
+use crate::flow_director::{self, Destination, FlowDirector};
 use crate::hmc::Hmc;
 use crate::interrupt::Interrupts;
 use crate::pci::ConfigSpace;
@@ -29,6 +30,7 @@ pub struct Card {
     pub interrupts: Interrupts,
     pub firmware: Firmware,
     pub hmc: Hmc,
+    pub flow_director: FlowDirector,
     pub tx: Vec<Option<TxQueue>>,
     pub rx: Vec<Option<RxQueue>>,
     /// Receive queues that run, in ascending order.
@@ -51,7 +53,7 @@ impl Card {
     /// Powered on just now.
     pub fn new(config: PortConfig) -> Self {
         let queues = regs::QUEUES as usize;
-        Self {
+        let mut card = Self {
             pci: ConfigSpace::new(config.device_id, config.mac),
             bar3: vec![0; BAR3_BYTES as usize],
             registers: Registers::new(),
@@ -59,6 +61,7 @@ impl Card {
             interrupts: Interrupts::new(),
             firmware: Firmware::new(config.mac, config.device_id),
             hmc: Hmc::default(),
+            flow_director: FlowDirector::default(),
             tx: (0..queues).map(|_| None).collect(),
             rx: (0..queues).map(|_| None).collect(),
             rx_running: Vec::new(),
@@ -72,7 +75,9 @@ impl Card {
             started: Instant::now(),
             trace: None,
             config,
-        }
+        };
+        card.flow_director.reset(&mut card.registers);
+        card
     }
 
     pub fn read(&mut self, offset: u32, data: &mut [u8]) {
@@ -169,6 +174,7 @@ impl Card {
                 self.interrupts.deliver0(&mut self.registers);
             }
             regs::PFINT_DYN_CTL0 => self.interrupts.write_control(&mut self.registers, 0, value),
+            flow_director::PFQF_CTL_1 if value & 1 != 0 => self.flow_director.clear(&mut self.registers),
             // Writing a one clears these.
             regs::GLLAN_RCTL_0 | regs::PF_MDET_TX | regs::GL_MDET_TX => {
                 self.registers.set(offset, self.registers.get(offset) & !value);
@@ -178,6 +184,9 @@ impl Card {
     }
 
     pub fn write_indexed(&mut self, offset: u32, value: u32) {
+        if flow_director::COUNTERS.contains(&offset) {
+            return self.registers.set(offset, if value == 0 { self.registers.get(offset) } else { 0 });
+        }
         let vectors = regs::PFINT_DYN_CTLN..regs::PFINT_DYN_CTLN + 4 * (crate::pci::VECTORS - 1);
         if vectors.contains(&offset) {
             let vector = (offset - regs::PFINT_DYN_CTLN) / 4 + 1;
@@ -326,6 +335,9 @@ impl Card {
         if run.fault.is_some() {
             self.counters.dma_faults += 1;
         }
+        for (program, frame) in run.programs {
+            self.program_filter(program, &frame);
+        }
         if let Some(what) = run.violation {
             self.violations.record(what);
             self.registers.set(regs::PF_MDET_TX, 1);
@@ -341,6 +353,17 @@ impl Card {
         }
     }
 
+    /// Programs a flow director filter; what fails is told on receive queue 0.
+    fn program_filter(&mut self, program: flow_director::Program, frame: &[u8]) {
+        let Err(status) = self.flow_director.program(&mut self.registers, program, frame) else { return };
+        let tail = self.registers.get(regs::QRX_TAIL) & 0x1fff;
+        let Some(Some(rx)) = self.rx.first_mut() else { return };
+        if rx.report(&self.memory, tail, status).is_err() {
+            self.counters.dma_faults += 1;
+        }
+        self.interrupts.queue_event(&mut self.registers, regs::QINT_RQCTL);
+    }
+
     /// Goes on with rings that were too long for one go.
     pub fn transmit_rest(&mut self, wire: &mut dyn Wire) {
         if self.faults.fetch.left == 0 && self.faults.fetch.holds() {
@@ -351,25 +374,32 @@ impl Card {
         }
     }
 
-    /// Descriptors of the running receive queue that has fewest.
+    /// Queues that run and that frames may go to: the main VSI's.
+    fn rx_queues(&self) -> impl Iterator<Item = u32> {
+        let (first, count) = self.firmware.vsi.queues();
+        self.rx_running.iter().copied().filter(move |queue| (first..first + count).contains(queue))
+    }
+
+    /// Descriptors of the receive queue that has fewest.
     pub fn rx_free(&self) -> usize {
         if self.faults.rx_empty > 0 {
             return 0;
         }
-        let free = |queue: &u32| {
+        let free = |queue: u32| {
             let tail = self.registers.get(regs::QRX_TAIL + 4 * queue) & 0x1fff;
-            self.rx.get(*queue as usize)?.as_ref().map(|rx| rx.free(tail))
+            self.rx.get(queue as usize)?.as_ref().map(|rx| rx.free(tail))
         };
-        self.rx_running.iter().filter_map(free).min().unwrap_or(0)
+        self.rx_queues().filter_map(free).min().unwrap_or(0)
     }
 
-    /// Every running receive queue has descriptors for the longest frame, and there is one.
+    /// Every receive queue has descriptors for the longest frame, and there is one.
     pub fn rx_ready(&self) -> bool {
-        let ready = |queue: &u32| {
+        let ready = |queue: u32| {
             let tail = self.registers.get(regs::QRX_TAIL + 4 * queue) & 0x1fff;
-            self.rx.get(*queue as usize).is_some_and(|rx| rx.as_ref().is_some_and(|rx| rx.ready(tail)))
+            self.rx.get(queue as usize).is_some_and(|rx| rx.as_ref().is_some_and(|rx| rx.ready(tail)))
         };
-        self.faults.rx_empty == 0 && !self.rx_running.is_empty() && self.rx_running.iter().all(ready)
+        let mut queues = self.rx_queues().peekable();
+        self.faults.rx_empty == 0 && queues.peek().is_some() && queues.all(ready)
     }
 
     pub fn receive(&mut self, frame: &[u8]) {
@@ -395,14 +425,25 @@ impl Card {
     }
 
     pub fn deliver(&mut self, frame: &[u8]) -> Option<Lost> {
-        let (queue, hash) = self.choose_queue(frame);
+        let filter = self.flow_director.find(&mut self.registers, frame);
+        let (mut queue, hash) = self.choose_queue(frame);
+        match filter {
+            Some(filter) if filter.destination == Destination::Drop || filter.vsi != VSI_NUMBER => {
+                return Some(Lost::Directed);
+            }
+            Some(filter) if filter.destination == Destination::Queue => {
+                queue = self.firmware.vsi.first_queue() + filter.queue;
+            }
+            _ => {}
+        }
+        let filter = filter.map(|filter| filter.report.then_some(filter.id));
         let tail = self.registers.get(regs::QRX_TAIL + 4 * queue) & 0x1fff;
         let Some(Some(rx)) = self.rx.get_mut(queue as usize) else { return Some(Lost::NoDescriptor) };
         if self.faults.rx_empty > 0 {
             return Some(Lost::NoDescriptor);
         }
         self.faults.marks.queue = queue;
-        let meta = RxMeta { hash, strip_tag: self.firmware.vsi.strips_tags() };
+        let meta = RxMeta { hash, filter, strip_tag: self.firmware.vsi.strips_tags() };
         match rx.receive(&self.memory, tail, frame, meta, &mut self.faults.marks) {
             Ok(None) => {
                 self.faults.busy |= self.faults.marks.waiting();
@@ -443,6 +484,7 @@ impl Card {
             trace.note("reset");
         }
         self.registers.reset();
+        self.flow_director.reset(&mut self.registers);
         self.hmc.reset();
         self.firmware.reset();
         self.interrupts.reset();

@@ -16,6 +16,7 @@ mod dma;
 mod faults;
 mod filter;
 mod firmware;
+mod flow_director;
 mod hmc;
 mod interrupt;
 mod nvm;

@@ -29,6 +29,8 @@ pub struct RxQueue {
 pub struct RxMeta {
     /// Flow hash, if one was made.
     pub hash: Option<u32>,
+    /// A flow director filter matches; its identifier, where that is to be told.
+    pub filter: Option<Option<u32>>,
     /// Tags are taken out of frames.
     pub strip_tag: bool,
 }
@@ -74,6 +76,9 @@ impl RxQueue {
         marks: &mut Marks,
     ) -> Result<Option<Lost>, DmaFault> {
         let mut status = Status::of(frame, meta.hash);
+        if let Some(id) = meta.filter {
+            status.filter(id, self.wide);
+        }
         let mut bytes = std::mem::take(&mut self.frame);
         bytes.clear();
         bytes.extend_from_slice(frame);
@@ -110,6 +115,19 @@ impl RxQueue {
         Ok(None)
     }
 
+    /// Writes a descriptor that is no frame. Without a free one, nothing.
+    pub fn report(&mut self, memory: &GuestMemory, tail: u32, words: (u64, u64)) -> Result<(), DmaFault> {
+        if self.free(tail) == 0 {
+            return Ok(());
+        }
+        let width = if self.wide { 32 } else { 16 };
+        let at = self.base.wrapping_add(u64::from(self.head) * width);
+        memory.publish_u64(at, words.0)?;
+        memory.publish_u64(at.wrapping_add(8), words.1)?;
+        self.head = (self.head + 1) % self.len;
+        Ok(())
+    }
+
     /// One descriptor: data first, then the words, the one with DD last.
     fn fill(
         &mut self,
@@ -127,14 +145,14 @@ impl RxQueue {
         let length = (piece.len() as u64) << 38;
         let first = if last { status.first } else { 0 };
         let second = length | if last { status.second | Status::EOF } else { 0 } | Status::DD;
-        let third = if last { status.third } else { 0 };
+        let (third, fourth) = if last { (status.third, status.fourth) } else { (0, 0) };
         if !marks.idle(Direction::Rx) {
-            let words = [first, second, third, 0];
+            let words = [first, second, third, fourth];
             marks.receive(memory, at, words.get(..width as usize / 8).unwrap_or_default())?;
         } else {
             if self.wide {
                 memory.publish_u64(at.wrapping_add(16), third)?;
-                memory.publish_u64(at.wrapping_add(24), 0)?;
+                memory.publish_u64(at.wrapping_add(24), fourth)?;
             }
             memory.publish_u64(at, first)?;
             memory.publish_u64(at + 8, second)?;
@@ -149,6 +167,7 @@ struct Status {
     first: u64,
     second: u64,
     third: u64,
+    fourth: u64,
 }
 
 impl Status {
@@ -172,7 +191,27 @@ impl Status {
         if hash.is_some() {
             second |= 3 << 12;
         }
-        Self { first: u64::from(hash.unwrap_or(0)) << 32, second, third: 0 }
+        Self { first: u64::from(hash.unwrap_or(0)) << 32, second, third: 0, fourth: 0 }
+    }
+
+    /// A narrow descriptor has room for a filter's identifier in the place of the hash only.
+    fn filter(&mut self, id: Option<u32>, wide: bool) {
+        const MATCH: u64 = 1 << 11;
+        const KIND: u64 = 3 << 12;
+        const KIND_ID: u64 = 1 << 12;
+        const EXTENDED_ID: u64 = 1 << 4;
+        self.second |= MATCH;
+        match id.map(u64::from) {
+            Some(id) if wide => {
+                self.third |= EXTENDED_ID;
+                self.fourth = id << 32;
+            }
+            Some(id) => {
+                self.first = id << 32;
+                self.second = self.second & !KIND | KIND_ID;
+            }
+            None => {}
+        }
     }
 
     fn strip_tag(&mut self, bytes: &mut Vec<u8>, to_first: bool) {

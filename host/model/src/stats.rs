@@ -56,6 +56,8 @@ pub enum Lost {
     Long,
     /// No filter matches.
     Filtered,
+    /// A flow director filter drops it, or sends it to a VSI that receives nothing.
+    Directed,
     /// No descriptor.
     NoDescriptor,
 }
@@ -118,6 +120,7 @@ impl Counters {
             Lost::Short => registers.count32(GLPRT_RUC, 1),
             Lost::Long => registers.count32(GLPRT_ROC, 1),
             Lost::Filtered => registers.count32(GLPRT_RUPP, 1),
+            Lost::Directed => {}
             Lost::NoDescriptor => registers.count32(GLV_RDPC + 8 * VSI_INDEX, 1),
         }
         match why {

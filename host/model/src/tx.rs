@@ -2,6 +2,7 @@
 
 use crate::dma::{DmaFault, GuestMemory};
 use crate::faults::{Direction, Marks};
+use crate::flow_director::Program;
 use crate::hmc::field;
 use crate::offload::{self, Offloads};
 
@@ -13,6 +14,8 @@ const MAX_BUFFERS: u32 = 8;
 /// Bytes of one send with segmentation.
 const MAX_SEGMENTED: usize = 262_144;
 const DESC: u64 = 16;
+/// Bytes of a frame that a filter may be made from.
+const HEADERS: usize = 512;
 /// Descriptors worked off in one go, so that one queue does not keep the card from everything else.
 const BUDGET: usize = 1024;
 
@@ -32,6 +35,9 @@ pub struct TxQueue {
     frame: Vec<u8>,
     buffers: u32,
     context: Option<(u64, u64)>,
+    /// The flow director may be programmed from here.
+    programs: bool,
+    program: Option<Program>,
     /// A buffer of the frame could not be read: the frame is not sent.
     unreadable: bool,
     /// Stopped by the card after an illegal request, until it is enabled again.
@@ -45,6 +51,8 @@ pub struct TxRun {
     pub progress: bool,
     /// The budget ran out before the ring.
     pub unfinished: bool,
+    /// Flow director filters to program, each with its frame.
+    pub programs: Vec<(Program, Vec<u8>)>,
     /// What the driver did wrong.
     pub violation: Option<String>,
     /// The ring or a buffer could not be reached.
@@ -67,6 +75,8 @@ impl TxQueue {
             frame: Vec::new(),
             buffers: 0,
             context: None,
+            programs: field(context, 91, 1) != 0,
+            program: None,
             unreadable: false,
             stopped: false,
         })
@@ -161,6 +171,7 @@ impl TxQueue {
             TYPE_DATA => self.data(memory, first, second, run, out),
             TYPE_CONTEXT if self.buffers == 0 => self.context = Some((first, second)),
             TYPE_CONTEXT => self.stop(run, "context descriptor inside of a frame".into()),
+            TYPE_FILTER if self.programs => self.program = Some(Program(first, second)),
             TYPE_FILTER => {}
             kind => self.stop(run, format!("descriptor of type {kind:#x}")),
         }
@@ -212,6 +223,8 @@ impl TxQueue {
 
     fn finish(&mut self, word: u64, mss: Option<u16>, run: &mut TxRun, out: &mut dyn FnMut(&[u8])) {
         const INSERT_TAG: u64 = 1 << 3;
+        /// The frame only programs a filter.
+        const DUMMY: u64 = 1 << 4;
         let command = word >> 4 & 0x3ff;
         let offloads = Offloads {
             command: command as u32,
@@ -223,10 +236,15 @@ impl TxQueue {
         let mut frame = std::mem::take(&mut self.frame);
         (self.buffers, self.context) = (0, None);
         let unreadable = std::mem::replace(&mut self.unreadable, false);
+        if let Some(program) = self.program.take().filter(|_| !unreadable) {
+            run.programs.push((program, frame[..frame.len().min(HEADERS)].to_vec()));
+        }
         if unreadable {
             self.stop(run, "buffer that can't be read".into());
         } else if frame.len() < MIN_FRAME {
             self.stop(run, format!("frame of {} bytes", frame.len()));
+        } else if command & DUMMY != 0 {
+            // Nothing of it leaves the card.
         } else if let Err(what) = offload::apply(&mut frame, &offloads, &mut |frame| pad(frame, out)) {
             self.stop(run, what.into());
         }

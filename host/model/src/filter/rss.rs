@@ -21,6 +21,12 @@ fn packet_class(ip: &Ip) -> u32 {
     }
 }
 
+/// Packet class of a frame.
+pub fn class_of(frame: &[u8]) -> u8 {
+    const L2_PAYLOAD: u32 = 63;
+    parse::parse(frame).ip.map_or(L2_PAYLOAD, |ip| packet_class(&ip)) as u8
+}
+
 /// The hash of a frame, if one is made for its class.
 pub fn hash(registers: &Registers, frame: &[u8]) -> Option<u32> {
     let ip = parse::parse(frame).ip?;

@@ -1,12 +1,13 @@
 //! List Function and Device Capabilities.
 
 use super::{Reply, Request, code};
+use crate::flow_director;
 
 const ELEMENT: usize = 32;
 
-/// Identifier, number, logical id, physical id. Flow director, SR-IOV and VMDq are left out: their mere presence makes
-/// drivers use them. DCB is there with one traffic class: DPDK does not come up without.
-const CAPABILITIES: [(u16, u32, u32, u32); 8] = [
+/// Identifier, number, logical id, physical id. SR-IOV and VMDq are left out: their mere presence makes drivers use
+/// them. DCB, with one traffic class, and flow director are there: DPDK does not come up without.
+const CAPABILITIES: [(u16, u32, u32, u32); 9] = [
     (0x01, 0, 0, 0),   // switch mode: none
     (0x05, 1, 0, 0),   // functions
     (0x17, 64, 0, 0),  // VSIs
@@ -15,6 +16,8 @@ const CAPABILITIES: [(u16, u32, u32, u32); 8] = [
     (0x41, 128, 0, 0), // receive queues
     (0x42, 128, 0, 0), // transmit queues
     (0x43, 129, 0, 0), // MSI-X vectors
+    // Flow director filters: guaranteed, shared with the functions of other ports.
+    (0x45, flow_director::GUARANTEED, flow_director::BEST_EFFORT, 0),
 ];
 
 pub fn list(request: &Request, queues: u32) -> Reply {

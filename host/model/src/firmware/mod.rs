@@ -2,6 +2,7 @@
 //! (`i40e_adminq_cmd.h`).
 
 mod capability;
+mod elements;
 mod link;
 mod lldp;
 mod switch;
@@ -13,13 +14,15 @@ use crate::regs::Registers;
 
 pub use link::Link;
 pub use lldp::Lldp;
-pub use switch::Vsi;
+pub use switch::{VSI_NUMBER, Vsi};
 
 /// Return codes.
 pub mod code {
+    pub const EPERM: u16 = 1;
     pub const ENOENT: u16 = 2;
     pub const ESRCH: u16 = 3;
     pub const ENOMEM: u16 = 9;
+    pub const EBUSY: u16 = 12;
     pub const EINVAL: u16 = 14;
     pub const ENOSPC: u16 = 16;
 }
@@ -92,6 +95,7 @@ pub struct Firmware {
     pub link: Link,
     pub vsi: Vsi,
     pub filters: Filters,
+    elements: elements::Elements,
     pub nvm: ShadowRam,
     pub lldp: Lldp,
     pub unknown: Vec<u16>,
@@ -113,6 +117,7 @@ impl Firmware {
             link: Link::new(device_id),
             vsi: Vsi::default(),
             filters: Filters::new(mac),
+            elements: Default::default(),
             nvm: ShadowRam::new(),
             lldp: Lldp::new(mac),
             unknown: Vec::new(),
@@ -135,6 +140,7 @@ impl Firmware {
     pub fn reset(&mut self) {
         self.vsi = Vsi::default();
         self.filters = Filters::new(self.mac);
+        self.elements = Default::default();
         self.link.report_changes = false;
     }
 
@@ -154,9 +160,10 @@ impl Firmware {
                 registers.set(request.u32(4), request.u32(12));
                 Reply::ok()
             }
-            0x0200 | 0x0205 | 0x0210..=0x0212 | 0x0250 | 0x0251 | 0x0254 | 0x0407 | 0x0408 | 0x040a => {
+            0x0200 | 0x0210..=0x0212 | 0x0230 | 0x0232 | 0x0243 | 0x0250 | 0x0251 | 0x0254 => {
                 self.switch_command(request)
             }
+            0x0407 | 0x0408 | 0x040a | 0x0418 | 0x041a => self.switch_command(request),
             0x0600 | 0x0601 | 0x0603 | 0x0605 | 0x0607 | 0x0613 => self.link.command(&request, faults),
             0x0701 => self.read_nvm(&request),
             // There is no LLDP agent to ask.
@@ -174,9 +181,9 @@ impl Firmware {
                 registers.set(request.u32(4), request.u32(12));
                 Reply::ok()
             }
-            // Driver version, shutdown, release, address write, PXE, port parameters, delete element, control filters,
+            // Driver version, shutdown, release, address write, PXE, port parameters, switch config, control filters,
             // DCB, bandwidth, loopback, LLDP stop and start, tunnels: nothing to answer and nothing to model.
-            0x0002 | 0x0003 | 0x0009 | 0x0108 | 0x0110 | 0x0203 | 0x0243 | 0x025a | 0x025b | 0x0303
+            0x0002 | 0x0003 | 0x0009 | 0x0108 | 0x0110 | 0x0203 | 0x0205 | 0x025a | 0x025b | 0x0303
             | 0x0400 | 0x0618 | 0x0a01 | 0x0a07 | 0x0a08 | 0x0b00 | 0x0b01 => Reply::ok(),
             opcode => {
                 if self.unknown.len() < 64 {

@@ -1,12 +1,12 @@
-//! The internal switch: one VSI, its filters, its bandwidth.
+//! The internal switch: the main VSI, its filters, its bandwidth.
 
 use super::{Firmware, Reply, Request, code};
 use crate::filter::MacVlan;
 use crate::stats::VSI_INDEX;
 
-const VSI_SEID: u16 = 0x186;
-const VSI_NUMBER: u16 = 3;
-const MAC_SEID: u16 = 2;
+pub const VSI_SEID: u16 = 0x186;
+pub const VSI_NUMBER: u16 = 3;
+pub const MAC_SEID: u16 = 2;
 const PF_SEID: u16 = 0x10;
 const QUEUE_SET: u16 = 0x15;
 const SEID_MASK: u16 = 0x3ff;
@@ -45,6 +45,14 @@ const SECTIONS: [(u16, usize, usize); 9] = [
 ];
 
 impl Vsi {
+    /// The `nth` VSI beside the main one, with a driver's data.
+    pub fn added(nth: u16, data: &[u8]) -> Self {
+        let mut vsi = Self::default();
+        vsi.update(data);
+        vsi.data[0x70..0x72].copy_from_slice(&(VSI_INDEX as u16 + nth).to_le_bytes());
+        vsi
+    }
+
     fn u16(&self, at: usize) -> u16 {
         u16::from_le_bytes([self.data[at], self.data[at + 1]])
     }
@@ -72,11 +80,15 @@ impl Vsi {
         self.u16(2) & LOCAL_LB != 0
     }
 
+    /// The queue that queue indexes within the VSI count from.
+    pub fn first_queue(&self) -> u32 {
+        u32::from(self.u16(0x1e))
+    }
+
     /// First queue of traffic class 0, and how many.
     pub fn queues(&self) -> (u32, u32) {
         let map = self.u16(0x3e);
-        let (first, offset) = (u32::from(self.u16(0x1e)), u32::from(map & 0x1ff));
-        (first + offset, 1 << (map >> 9 & 7))
+        (self.first_queue() + u32::from(map & 0x1ff), 1 << (map >> 9 & 7))
     }
 }
 
@@ -84,13 +96,8 @@ impl Firmware {
     pub(super) fn switch_command(&mut self, request: Request) -> Reply {
         match request.opcode {
             0x0200 => Self::switch_config(&request),
-            0x0210 => Reply::error(code::ENOSPC),
-            0x0211 | 0x0212 if request.u16(0) & SEID_MASK != VSI_SEID => Reply::error(code::ENOENT),
-            0x0211 => {
-                self.vsi.update(&request.buffer);
-                Self::vsi_reply(&request).with_buffer(request.buffer)
-            }
-            0x0212 => Self::vsi_reply(&request).with_buffer(self.vsi.data.to_vec()),
+            0x0211 | 0x0212 => self.vsi_command(request),
+            0x0250 | 0x0251 if request.u16(2) & SEID_MASK != VSI_SEID => Reply::error(code::ENOENT),
             0x0250 => self.add_addresses(request),
             0x0251 => self.remove_addresses(request),
             0x0254 => self.set_promiscuous(&request),
@@ -103,7 +110,7 @@ impl Firmware {
             }
             0x0408 => Self::bandwidth(&request, 16, &QUEUE_SET.to_le_bytes()),
             0x040a => Self::bandwidth(&request, 4, &[100]),
-            _ => Reply::ok(),
+            _ => self.element_command(&request),
         }
     }
 
@@ -118,13 +125,29 @@ impl Firmware {
         Reply::params(request, &[(0, &[0, 0])]).with_buffer(buffer.to_vec())
     }
 
-    fn vsi_reply(request: &Request) -> Reply {
-        let words = [VSI_SEID, VSI_NUMBER, 1, 63].map(u16::to_le_bytes);
-        Reply::params(request, &[(0, words.as_flattened())])
+    /// Get and Update VSI Parameters.
+    fn vsi_command(&mut self, request: Request) -> Reply {
+        let seid = request.u16(0) & SEID_MASK;
+        let vsi = if seid == VSI_SEID { Some(&mut self.vsi) } else { self.elements.vsi(seid) };
+        let Some(vsi) = vsi else { return Reply::error(code::ENOENT) };
+        if request.opcode == 0x0212 {
+            let data = vsi.data.to_vec();
+            return Reply { buffer: data, ..self.vsi_reply(&request, seid) };
+        }
+        vsi.update(&request.buffer);
+        Reply { buffer: request.buffer.clone(), ..self.vsi_reply(&request, seid) }
+    }
+
+    /// SEID and number of a VSI, counts of VSIs, and the data of an added one.
+    pub(super) fn vsi_reply(&mut self, request: &Request, seid: u16) -> Reply {
+        let (used, free) = self.elements.counts();
+        let words = [seid, VSI_NUMBER + seid - VSI_SEID, used, free].map(u16::to_le_bytes);
+        let data = self.elements.vsi(seid).map_or(Vec::new(), |vsi| vsi.data.to_vec());
+        Reply::params(request, &[(0, words.as_flattened())]).with_buffer(data)
     }
 
     /// `tc_valid` for traffic class 0, and a value in its place.
-    fn bandwidth(request: &Request, at: usize, value: &[u8]) -> Reply {
+    pub(super) fn bandwidth(request: &Request, at: usize, value: &[u8]) -> Reply {
         let mut buffer = vec![0; request.buffer.len()];
         if let Some(first) = buffer.first_mut() {
             *first = 1;

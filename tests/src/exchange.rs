@@ -1,0 +1,177 @@
+//! Frames through a machine with ports in pairs, and back: a closed loop that holds what comes back against what has to.
+//!
+//! No more frames of a direction are under way than a limit below the machine's rings, so that none may be lost.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use model::{Handle, Wire};
+
+/// How long no frame may come back before a round has failed: a bound for a machine that hangs.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// A frame toward the machine and what must come back for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// What a port receives.
+    pub sent: Vec<u8>,
+    /// What its partner sends.
+    pub back: Vec<u8>,
+}
+
+/// Makes frame number `n` of those that port `port` receives.
+pub type Make = dyn Fn(usize, u32) -> Pair + Send + Sync;
+
+/// Frames of each direction in a round.
+#[derive(Clone)]
+pub struct Round {
+    /// How many.
+    pub count: u32,
+    /// How many may be under way.
+    pub in_flight: usize,
+    /// They come back in the order in which they were sent.
+    pub in_order: bool,
+    /// What they are.
+    pub make: Arc<Make>,
+}
+
+/// The wires of all ports, in the test's hands.
+#[derive(Clone)]
+pub struct Exchange(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    round: Option<Round>,
+    directions: Vec<Direction>,
+}
+
+/// By the port that receives.
+#[derive(Default)]
+struct Direction {
+    next: u32,
+    under_way: VecDeque<Vec<u8>>,
+    tally: Tally,
+}
+
+/// What became of the frames of a direction, over all rounds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Frames that the port received, and their bytes.
+    pub offered: u64,
+    /// Bytes of them, without FCS.
+    pub offered_bytes: u64,
+    /// Frames that came back as they must.
+    pub returned: u64,
+    /// Bytes of them, without FCS.
+    pub returned_bytes: u64,
+    /// Frames that came back otherwise, or out of order.
+    pub wrong: u64,
+}
+
+impl Exchange {
+    /// Wires for `ports` ports, without frames.
+    pub fn new(ports: usize) -> Self {
+        let directions = (0..ports).map(|_| Direction::default()).collect();
+        let state = Mutex::new(State { round: None, directions });
+        Self(Arc::new(Shared { state, changed: Condvar::new() }))
+    }
+
+    /// The cards' ends.
+    pub fn wires(&self) -> Vec<Box<dyn Wire>> {
+        let ports = self.state().directions.len();
+        let end = |port| CardEnd { exchange: self.clone(), port, current: Vec::new() };
+        (0..ports).map(|port| Box::new(end(port)) as Box<dyn Wire>).collect()
+    }
+
+    /// What became of the frames that each port received.
+    pub fn tallies(&self) -> Vec<Tally> {
+        self.state().directions.iter().map(|direction| direction.tally).collect()
+    }
+
+    /// Sends a round both ways and waits until everything is back.
+    ///
+    /// # Errors
+    /// A frame came back wrong or did not.
+    pub fn run(&self, handle: &Handle, round: Round) -> Result<(), Failed> {
+        let mut state = self.state();
+        let count = round.count;
+        state.directions.iter_mut().for_each(|direction| direction.next = 0);
+        state.round = Some(round);
+        drop(state);
+        handle.kick();
+        let outcome = self.wait(count);
+        self.state().round = None;
+        outcome
+    }
+
+    fn wait(&self, count: u32) -> Result<(), Failed> {
+        let mut state = self.state();
+        let mut before = 0;
+        loop {
+            let tallies: Vec<Tally> = state.directions.iter().map(|direction| direction.tally).collect();
+            if tallies.iter().any(|tally| tally.wrong != 0) {
+                return Err(format!("frames came back wrong: {tallies:?}").into());
+            }
+            if state.directions.iter().all(|way| way.next == count && way.under_way.is_empty()) {
+                return Ok(());
+            }
+            let (guard, waited) = self.0.changed.wait_timeout(state, SILENCE).expect("no wire panics");
+            state = guard;
+            let now = state.directions.iter().map(|way| way.tally.returned + way.tally.wrong).sum();
+            if waited.timed_out() && now == before {
+                return Err(format!("nothing comes back any more: {tallies:?} of {count} each").into());
+            }
+            before = now;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().expect("no wire panics")
+    }
+}
+
+struct CardEnd {
+    exchange: Exchange,
+    port: usize,
+    current: Vec<u8>,
+}
+
+impl Wire for CardEnd {
+    fn transmit(&mut self, frame: &[u8]) {
+        let mut state = self.exchange.state();
+        let in_order = state.round.as_ref().is_none_or(|round| round.in_order);
+        let way = &mut state.directions[self.port ^ 1];
+        match way.under_way.iter().position(|back| back == frame) {
+            Some(place) if place == 0 || !in_order => {
+                way.under_way.remove(place);
+                way.tally.returned += 1;
+                way.tally.returned_bytes += frame.len() as u64;
+            }
+            _ => way.tally.wrong += 1,
+        }
+        drop(state);
+        self.exchange.0.changed.notify_all();
+    }
+
+    fn receive(&mut self) -> Option<&[u8]> {
+        let mut state = self.exchange.state();
+        let round = state.round.clone()?;
+        let way = &mut state.directions[self.port];
+        if way.next == round.count || way.under_way.len() >= round.in_flight {
+            return None;
+        }
+        let pair = (round.make)(self.port, way.next);
+        way.next += 1;
+        way.tally.offered += 1;
+        way.tally.offered_bytes += pair.sent.len() as u64;
+        way.under_way.push_back(pair.back);
+        self.current = pair.sent;
+        Some(&self.current)
+    }
+}

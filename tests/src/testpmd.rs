@@ -1,0 +1,176 @@
+//! A testpmd that runs in a guest: its command line, its answers, its numbers.
+
+use std::collections::BTreeMap;
+
+use libtest_mimic::Failed;
+use model::vfio_user::PortStatus;
+use model::{Handle, PortConfig, ServeError, Server, Xl710};
+
+use crate::dpdk::Dpdk;
+use crate::exchange::{Exchange, Round};
+use crate::guest::Guest;
+use crate::machine::{Ground, ensure};
+
+/// What the answer to `set verbose`, which any command is followed by, contains: a mark behind the command's own answer.
+const MARK: &str = "Change verbose level from";
+
+/// A guest with two cards and testpmd in it.
+pub struct Testpmd {
+    guest: Guest,
+    /// A way to the cards.
+    pub handle: Handle,
+    /// Received frames are printed.
+    pub verbose: bool,
+    /// The cards' wires.
+    pub exchange: Exchange,
+    server: Option<std::thread::JoinHandle<Result<(), ServeError>>>,
+    _folder: tempfile::TempDir,
+}
+
+/// Numbers of a port by the names that testpmd prints them with.
+pub type Numbers = BTreeMap<String, u64>;
+
+impl Testpmd {
+    /// Address of card `port`.
+    pub fn mac(port: usize) -> [u8; 6] {
+        [0x68, 5, 0xca, 0, 0xd0, port as u8]
+    }
+
+    /// Starts the guest, without testpmd yet.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn boot(ground: &Ground) -> Result<Self, Failed> {
+        let dpdk = Dpdk::obtain()?;
+        let folder = tempfile::tempdir()?;
+        let initramfs = folder.path().join("initramfs");
+        dpdk.initramfs(&initramfs)?;
+        let exchange = Exchange::new(2);
+        let (mut cards, mut sockets) = (Vec::new(), Vec::new());
+        for (port, wire) in exchange.wires().into_iter().enumerate() {
+            let config = PortConfig { device_id: 0x1572, mac: Self::mac(port), name: format!("dpdk{port}") };
+            sockets.push(folder.path().join(format!("card{port}")));
+            cards.push((sockets[port].clone(), Xl710::new(config, wire)));
+        }
+        let server = Server::bind(cards)?;
+        let handle = server.handle();
+        let server = Some(std::thread::spawn(move || server.run()));
+        let mut guest = Guest::start(dpdk.command(&ground.qemu, &initramfs, &sockets))?;
+        guest.wait_for("guest ready")?;
+        Ok(Self { guest, handle, verbose: false, exchange, server, _folder: folder })
+    }
+
+    /// Starts testpmd with these arguments of EAL and of its own.
+    ///
+    /// # Errors
+    /// It does not come to its prompt.
+    pub fn start(&mut self, eal: &str, own: &str) -> Result<(), Failed> {
+        self.guest.say(&format!("{eal} -- -i --nb-cores=1 --total-num-mbufs=8192 {own}\n"))?;
+        self.guest.wait_for("Done")?;
+        self.answer("show port summary all").map(|_| ())
+    }
+
+    /// What testpmd says to a command.
+    ///
+    /// # Errors
+    /// It says nothing any more.
+    pub fn answer(&mut self, command: &str) -> Result<String, Failed> {
+        let before = self.guest.said().len();
+        self.guest.say(&format!("{command}\nset verbose {}\n", u8::from(self.verbose)))?;
+        self.guest.wait_for(MARK)?;
+        Ok(self.guest.said()[before..].to_owned())
+    }
+
+    /// As [`Testpmd::answer`], which must contain each of `texts`.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn expect(&mut self, command: &str, texts: &[&str]) -> Result<String, Failed> {
+        let answer = self.answer(command)?;
+        let missing = texts.iter().find(|text| !answer.contains(**text));
+        ensure(missing.is_none(), || format!("{command}: no {missing:?} in:\n{answer}"))?;
+        Ok(answer)
+    }
+
+    /// Gives these commands to testpmd while its ports are stopped.
+    ///
+    /// # Errors
+    /// The ports do not start again.
+    pub fn configure(&mut self, commands: &[&str]) -> Result<(), Failed> {
+        self.expect("port stop all", &["Done"])?;
+        for command in commands {
+            self.answer(command)?;
+        }
+        self.expect("port start all", &["Done"])?;
+        Ok(())
+    }
+
+    /// Sends a round through it.
+    ///
+    /// # Errors
+    /// The exchange's.
+    pub fn exchange(&mut self, round: Round) -> Result<(), Failed> {
+        self.exchange.run(&self.handle, round)
+    }
+
+    /// Waits until it says a text by itself.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn wait_for(&mut self, text: &str) -> Result<(), Failed> {
+        self.guest.wait_for(text).map(|_| ())
+    }
+
+    /// Numbers of `show port stats` and `show port xstats`.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn stats(&mut self, port: usize) -> Result<Numbers, Failed> {
+        let stats = self.answer(&format!("show port stats {port}"))?;
+        let extended = self.answer(&format!("show port xstats {port}"))?;
+        Ok(numbers(&(stats + &extended)))
+    }
+
+    /// Ends testpmd by `quit`.
+    ///
+    /// # Errors
+    /// It does not end with status 0.
+    pub fn quit(&mut self) -> Result<(), Failed> {
+        self.guest.say("quit\n")?;
+        let line = self.guest.wait_for("testpmd ended with")?;
+        ensure(line.ends_with("with 0"), || line)
+    }
+
+    /// Ends the guest; no card may have had anything to complain of.
+    ///
+    /// # Errors
+    /// One had, or the guest's kernel had.
+    pub fn end(mut self) -> Result<(String, Vec<PortStatus>), Failed> {
+        self.guest.say("end\n")?;
+        self.guest.wait_for("guest done")?;
+        let (_, said) = self.guest.end()?;
+        self.handle.stop();
+        if let Some(server) = self.server.take() {
+            server.join().map_err(|_| "the model panicked")??;
+        }
+        let ports = self.handle.status();
+        for port in &ports {
+            ensure(port.violations.is_empty() && port.counters.dma_faults == 0, || format!("{port:?}"))?;
+        }
+        Ok((said, ports))
+    }
+}
+
+/// Every `name: number` of a text; of a name that comes again, the last.
+pub fn numbers(text: &str) -> Numbers {
+    let mut numbers = Numbers::new();
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        if let (Some(name), Some(Ok(value))) =
+            (word.strip_suffix(':'), words.peek().map(|next| next.parse::<u64>()))
+        {
+            numbers.insert(name.to_owned(), value);
+        }
+    }
+    numbers
+}
