@@ -26,9 +26,7 @@ pub struct Cores {
 /// The cores of the machine, from the root pointer at `rsdp`; none where no table says any.
 pub fn cores(memory: &impl Physical, rsdp: u64) -> Cores {
     let mut cores = Cores::default();
-    if let Some(table) = tables(memory, rsdp, b"APIC").next() {
-        parse(memory, table, &mut cores);
-    }
+    tables(memory, rsdp, b"APIC").for_each(|table| parse(memory, table, &mut cores));
     cores
 }
 

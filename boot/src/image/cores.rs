@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use boot::acpi::madt;
 use boot::memory::{self, Range};
-use hal::bare::apic::Message;
+use hal::bare::apic::{ApicError, Message};
 use hal::bare::cpu::{self, Level};
 use hal::bare::{Arena, LocalApic, MmioBar, TscClock};
 use hal::{Clock, PhysAddr};
@@ -146,7 +146,8 @@ impl Cores {
         let trampoline = unsafe { Trampoline::install(page, root, core_main) };
         let others = others.take(ready);
         for id in others.clone() {
-            tell(apic, id, Message::Init);
+            // One that can't be told is found out when it is to start.
+            let _ = tell(apic, id, Message::Init);
         }
         self.clock.delay(INIT_DELAY);
         for id in others {
@@ -165,17 +166,17 @@ impl Cores {
         };
         let mut up = false;
         for limit in [FIRST_START, START_LIMIT] {
-            tell(apic, id, Message::Start(trampoline.number()));
+            if let Err(error) = tell(apic, id, Message::Start(trampoline.number())) {
+                println!("core with APIC id {id:#x} is left out: {error}");
+                break;
+            }
             up = come(limit);
             if up {
                 break;
             }
         }
         if !up && trampoline.withdraw() {
-            println!(
-                "core with APIC id {id:#x} did not come up within {} ms and is left out",
-                START_LIMIT.as_millis()
-            );
+            println!("core with APIC id {id:#x} did not come up and is left out");
             return;
         }
         if !up && !come(SILENCE_LIMIT) {
@@ -206,7 +207,8 @@ impl Cores {
         slot.job.store(job as *mut (), Ordering::Relaxed);
         slot.state.store(AT_WORK, Ordering::Release);
         if let Some(apic) = *APIC.lock() {
-            tell(apic, self.apic_id(core), Message::Interrupt(WAKE_VECTOR));
+            let told = tell(apic, self.apic_id(core), Message::Interrupt(WAKE_VECTOR));
+            told.unwrap_or_else(|error| exit::fatal(format_args!("core {core}: {error}")));
         }
     }
 
@@ -223,11 +225,9 @@ pub fn level() -> Level {
 }
 
 /// Sends a message to a core that only ever runs what this module gives it.
-fn tell(apic: LocalApic, id: u32, message: Message) {
+fn tell(apic: LocalApic, id: u32, message: Message) -> Result<(), ApicError> {
     // SAFETY: the trampoline is there before a core is started, and gates for every interrupt before it is woken.
-    if let Err(error) = unsafe { apic.send(id, message) } {
-        println!("APIC id {id:#x}: {error}");
-    }
+    unsafe { apic.send(id, message) }
 }
 
 /// Memory for core `core`, with its guard page; says whether there was some.
