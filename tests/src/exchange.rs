@@ -144,6 +144,10 @@ struct CardEnd {
 
 impl Wire for CardEnd {
     fn transmit(&mut self, frame: &[u8]) {
+        // The firmware's own LLDP agent, which DPDK's driver turns on when it lets go of a card.
+        if frame.get(12..14) == Some(&[0x88, 0xcc]) {
+            return;
+        }
         let mut state = self.exchange.state();
         let in_order = state.round.as_ref().is_none_or(|round| round.in_order);
         let way = &mut state.directions[self.port ^ 1];
