@@ -6,6 +6,7 @@ use core::ops::RangeInclusive;
 use heapless::{String, Vec};
 
 use crate::burst::BURST_MAX;
+use crate::card::CardOptions;
 use crate::forward::{Mode, txonly};
 use crate::port::MacAddr;
 use crate::topology::Topology;
@@ -126,6 +127,8 @@ pub struct Config {
     pub isa: Isa,
     /// `--no-promiscuous`: only frames for the port's own address and broadcasts.
     pub promiscuous: bool,
+    /// What cards are told.
+    pub card: CardOptions,
     /// `--exit=halt|reboot|isa-debug-exit:PORT`
     pub exit: Exit,
     /// `--self-test=NAME`: a test of the image itself instead of forwarding.
@@ -154,6 +157,7 @@ impl Default for Config {
             txpkts: txonly::DEFAULT_LEN,
             isa: Isa::default(),
             promiscuous: true,
+            card: CardOptions::default(),
             exit: Exit::default(),
             self_test: None,
         }
@@ -213,6 +217,7 @@ impl Config {
             match option {
                 "--no-promiscuous" if value.is_none() => config.promiscuous = false,
                 "--promiscuous" if value.is_none() => config.promiscuous = true,
+                _ if value.is_none() && config.card.set_flag(option) => {}
                 _ if !Self::is_known(option) => {
                     return Err(ConfigError::new(option, value.unwrap_or(""), "is not known"));
                 }
@@ -257,7 +262,7 @@ impl Config {
             "--exit",
             "--self-test",
         ];
-        WITH_VALUE.contains(&option)
+        WITH_VALUE.contains(&option) || CardOptions::WITH_VALUE.contains(&option)
     }
 
     fn set(&mut self, option: &str, value: &str) -> Result<(), ConfigError> {
@@ -305,7 +310,7 @@ impl Config {
                 let name = String::try_from(value).ok().filter(|name: &String<32>| !name.is_empty());
                 self.self_test = Some(name.ok_or(wrong("a name of 1 to 32 characters"))?);
             }
-            _ => return Err(wrong("is not known")),
+            _ => self.card.set(option, value).map_err(wrong)?,
         }
         Ok(())
     }
@@ -425,6 +430,7 @@ mod tests {
             txpkts: 1500,
             isa: Isa::Avx2,
             promiscuous: false,
+            card: CardOptions::default(),
             exit: Exit::DebugExit(0xf4),
             self_test: Some(String::try_from("exception:gp").unwrap()),
         };

@@ -12,6 +12,7 @@ extern crate std;
 
 pub mod assign;
 pub mod burst;
+pub mod card;
 pub mod config;
 pub mod drops;
 pub mod forward;

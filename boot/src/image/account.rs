@@ -10,7 +10,7 @@ use kernel::report::{self, CoreReport, PortReport};
 use kernel::{DropReason, Pool, RxQueue, TxQueue};
 
 use crate::console::println;
-use crate::ports::Ports;
+use crate::ports::{Port, Ports};
 use crate::serial;
 use crate::streams::Share;
 
@@ -20,16 +20,19 @@ pub struct Account {
     cores: heapless::Vec<(usize, CoreReport), MAX_CORES>,
     /// By port that sends: the one that receives what it sends.
     came_in_at: [usize; MAX_PORTS],
+    /// Extended statistics are told, too.
+    xstats: bool,
 }
 
 impl Account {
     /// An account of these ports, in which nothing stands.
-    pub fn new(ports: &Ports) -> Self {
+    pub fn new(ports: &Ports, xstats: bool) -> Self {
         let report = |name: &report::PortName| PortReport { name: name.clone(), ..Default::default() };
         Self {
             ports: ports.iter().map(|port| report(&port.name)).collect(),
             cores: heapless::Vec::new(),
             came_in_at: [0; MAX_PORTS],
+            xstats,
         }
     }
 
@@ -110,6 +113,9 @@ impl Account {
         for (core, report) in &self.cores {
             let _ = serial::with(|serial| report::core_line(serial, *core, report));
         }
+        if self.xstats {
+            ports.iter_mut().enumerate().for_each(|(index, port)| tell_xstats(index, port));
+        }
         for port in ports {
             if let Err(error) = port.control.shut_down() {
                 println!("barewire: error: {}: {error}", port.name);
@@ -118,6 +124,12 @@ impl Account {
         }
         println!("barewire: end status={}", if good { "ok" } else { "failed" });
         good
+    }
+}
+
+fn tell_xstats(index: usize, port: &mut Port) {
+    for (name, count) in port.control.xstats().filter(|(_, count)| *count > 0) {
+        println!("barewire: xstat port={index} {name}={count}");
     }
 }
 

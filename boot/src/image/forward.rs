@@ -49,7 +49,7 @@ pub fn run(boot: BootMachine, mut ports: Ports, config: &Config, entered: u64) -
     let mut own = look_after(boot.clock(), own, &mut ports, &mut links);
     STOP.0.store(true, Ordering::Relaxed);
     let mut good = true;
-    let mut account = account::Account::new(&ports);
+    let mut account = account::Account::new(&ports, config.card.xstats);
     if let Some(share) = &mut own {
         good &= account.stop(share, &mut ports);
     }

@@ -1,9 +1,10 @@
 //! Finding the cards and bringing their ports up.
 
-use drivers::i40e::{self, I40e, Options};
+use drivers::i40e::{self, FlowControl, I40e, Key, Options};
 use hal::bare::BareMachine;
 use hal::pci::{Address, Tree, bars};
 use kernel::Link;
+use kernel::card::{CardOptions, Pause, RssKey};
 use kernel::config::{Config, MAX_PORTS, RxDesc};
 use kernel::port::PortControl;
 use kernel::report::PortName;
@@ -72,7 +73,8 @@ fn bring_up_port(
     let bar = unsafe { machine.map_bar(info.base, info.size) }.map_err(|error| told(&error))?;
     let options =
         Options { wide_descriptors: config.rx_desc == RxDesc::B32, promiscuous: config.promiscuous };
-    let port = I40e::new(machine.machine.clone(), bar, options).map_err(|error| told(&error))?;
+    let mut port = I40e::new(machine.machine.clone(), bar, options).map_err(|error| told(&error))?;
+    set_up(&mut port, &config.card).map_err(|error| told(&error))?;
     let version = port.firmware();
     println!(
         "{at} mac {} firmware {}.{} api {}.{} nvm {}{}",
@@ -86,4 +88,29 @@ fn bring_up_port(
     );
     port.remarks().for_each(|remark| println!("{at} {remark}"));
     Ok(port)
+}
+
+/// What the command line says of cards.
+fn set_up(port: &mut I40e<BareMachine>, options: &CardOptions) -> Result<(), i40e::Error> {
+    match options.rss_key {
+        RssKey::Default => {}
+        RssKey::Symmetric => port.set_rss_key(Key::SYMMETRIC)?,
+        RssKey::Bytes(bytes) => port.set_rss_key(Key(bytes))?,
+    }
+    if options.vlan_strip {
+        port.set_vlan_strip(true)?;
+    }
+    for vlan in &options.rx_vlans {
+        port.set_vlan(*vlan, true)?;
+    }
+    if options.vlan_filter {
+        port.set_vlan_filter(true)?;
+    }
+    if options.all_multicast {
+        port.set_all_multicast(true)?;
+    }
+    if let Some(Pause { rx, tx }) = options.flow_control {
+        port.set_flow_control(FlowControl { rx, tx })?;
+    }
+    Ok(())
 }
