@@ -31,10 +31,6 @@ pub struct Share {
 
 /// Starts every queue and gives it to its core. Shares are in the order of the cores' numbers.
 pub fn start(boot: &BootMachine, ports: &mut Ports, config: &Config, assignment: &Assignment) -> Vec<Share> {
-    for (index, port) in ports.iter_mut().enumerate() {
-        let spread = port.control.set_rss_queues(assignment.queues(index));
-        spread.unwrap_or_else(|error| exit::fatal(format_args!("{}: {error}", port.name)));
-    }
     let mut shares = Vec::new();
     for number in 0..boot.cores.count() {
         let count = assignment.of_core(number).count();
@@ -48,6 +44,11 @@ pub fn start(boot: &BootMachine, ports: &mut Ports, config: &Config, assignment:
             start_stream(&mut core, ports, config, assigned);
         }
         shares.push(Share { number, core });
+    }
+    // Only now: a frame for a queue that does not run yet would be lost.
+    for (index, port) in ports.iter_mut().enumerate() {
+        let spread = port.control.set_rss_queues(assignment.queues(index));
+        spread.unwrap_or_else(|error| exit::fatal(format_args!("{}: {error}", port.name)));
     }
     shares
 }
