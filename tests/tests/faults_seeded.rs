@@ -15,7 +15,7 @@ fn survive(seed: u64) {
     println!("{text}");
     let sizes = [64, 96, 256, 544];
     let pick = |shift: u64| sizes[(seed >> shift) as usize % sizes.len()];
-    let shape = Shape { wide: seed % 2 == 0, rxd: pick(1), txd: pick(3), ..Shape::default() };
+    let shape = Shape { wide: seed.is_multiple_of(2), rxd: pick(1), txd: pick(3), ..Shape::default() };
     let mut port = FaultyPort::with(shape, &text);
     let mut rounds = 0;
     while port.port.card().faults().planned() > 0 || port.port.card().is_busy() {
