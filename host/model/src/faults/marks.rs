@@ -21,8 +21,8 @@ pub enum MarkFault {
     Late(u32),
     /// They never come, though the card goes on behind them.
     Missing,
-    /// They come in pieces, this many events apart. Receive: the first quadword; the half of the second one with DD;
-    /// the half with the length. Transmit: types 1 and 8 stand in the descriptor before it is done.
+    /// They come in pieces, this many events apart. Receive: the first quadword, then the half of the second one with DD
+    /// and the half with the length, in this order and the other in turn. Transmit: types 1 and 8 stand in the descriptor before it is done.
     Torn(u32),
     /// Of four that belong together the second comes after the third, this many events apart.
     Swapped(u32),
@@ -170,8 +170,9 @@ impl Marks {
                     self.hold(turn + gap, direction, addr, Word::Whole(word));
                 }
                 let (low, high) = (second as u32, (second >> 32) as u32);
-                self.hold(turn + 2 * gap, direction, at.wrapping_add(8), Word::Half(low));
-                self.hold(turn + 3 * gap, direction, at.wrapping_add(12), Word::Half(high));
+                let (low_at, high_at) = if position % 2 == 0 { (2, 3) } else { (3, 2) };
+                self.hold(turn + low_at * gap, direction, at.wrapping_add(8), Word::Half(low));
+                self.hold(turn + high_at * gap, direction, at.wrapping_add(12), Word::Half(high));
             }
             Some(MarkFault::Swapped(gap)) => {
                 let due = self.swapped(direction, turn, gap, position);
@@ -268,16 +269,19 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_mark_shows_dd_before_its_length() {
+    fn a_torn_mark_shows_dd_before_its_length_or_behind_it() {
         let (memory, mut marks) = (memory(), Marks::default());
-        marks.misbehave(Direction::Rx, MarkFault::Torn(1), 0, 1);
-        marks.receive(&memory, 32, &[5, 60 << 38 | 3, 6, 0]).unwrap();
-        let mut seen = Vec::new();
-        while marks.waiting() {
-            marks.event(&memory);
-            seen.push([32, 40, 48].map(|at| word(&memory, at)));
+        marks.misbehave(Direction::Rx, MarkFault::Torn(1), 0, 2);
+        for half in [3, 60 << 38] {
+            marks.receive(&memory, 32, &[5, 60 << 38 | 3, 6, 0]).unwrap();
+            let mut seen = Vec::new();
+            while marks.waiting() {
+                marks.event(&memory);
+                seen.push([32, 40, 48].map(|at| word(&memory, at)));
+            }
+            assert_eq!(seen, [[5, 0, 6], [5, half, 6], [5, 60 << 38 | 3, 6]]);
+            memory.write(32, &[0; 32]).unwrap();
         }
-        assert_eq!(seen, [[5, 0, 6], [5, 3, 6], [5, 60 << 38 | 3, 6]]);
     }
 
     #[test]

@@ -146,6 +146,7 @@ impl Card {
         let Some(Some(tx)) = self.tx.get(queue as usize) else { return };
         let from = self.faults.fetch.from(queue, tx.head());
         self.faults.fetch.hold(&self.memory, queue, tail, tx.pieces(&self.memory, from, tail));
+        self.faults.fetch.plant(&self.memory, queue, tx.reports(&self.memory, from, tail));
     }
 
     /// The time of doorbells that wait has come: their queues are worked off as soon as there is a wire.
