@@ -11,6 +11,9 @@ struct Seen {
     crc: u32,
 }
 
+/// Pieces that are remembered at most; a guest may ring as often as it likes.
+const MOST: usize = 1 << 16;
+
 /// Doorbells that have not been looked at, and what they handed over.
 #[derive(Default)]
 pub struct Fetch {
@@ -50,7 +53,8 @@ impl Fetch {
     ) {
         self.tails.retain(|(other, _)| *other != queue);
         self.tails.push((queue, tail));
-        for (addr, len) in pieces {
+        let room = MOST.saturating_sub(self.seen.len());
+        for (addr, len) in pieces.into_iter().take(room) {
             if let Some(crc) = checksum(memory, addr, len) {
                 self.seen.push((queue, Seen { addr, len, crc }));
             }
@@ -65,7 +69,8 @@ impl Fetch {
         words: impl IntoIterator<Item = (u64, u64)>,
     ) {
         const TYPE: u64 = 0xf;
-        for (addr, word) in words {
+        let room = MOST.saturating_sub(self.planted.len());
+        for (addr, word) in words.into_iter().take(room) {
             let planted = word & !TYPE | if self.planted.len().is_multiple_of(2) { 1 } else { 8 };
             if memory.publish_u64(addr, planted).is_ok() {
                 self.planted.push((queue, addr, word, planted));
