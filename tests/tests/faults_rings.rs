@@ -62,6 +62,22 @@ fn b30_a_stop_within_a_frame_keeps_no_buffer() {
     port.finish();
 }
 
+/// The register of the card's head holds no index of the ring: the stop counts no more than was in it, and nothing is
+/// called stuck.
+#[test]
+fn a_transmit_head_that_is_no_index_of_the_ring() {
+    for head in ["256", "8191", "0xffffffff"] {
+        let mut port = FaultyPort::start("");
+        port.pass(&numbered(0..100));
+        port.play(&format!("register 0x0e4000 reads {head}"));
+        assert_eq!(port.look(), []);
+        let [_, unsent] = port.stop_queues();
+        assert!(unsent.frames <= 100, "{unsent:?}");
+        port.start_queues().unwrap();
+        port.finish();
+    }
+}
+
 /// Sent frames of which the card tells late, and in groups out of order: nothing is lost once there is room for what
 /// is under way.
 #[test]

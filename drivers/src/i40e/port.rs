@@ -64,7 +64,6 @@ pub struct I40e<M: Machine> {
     pub(super) rss: Rss,
     pub(super) vlan_strip: bool,
     pub(super) nvm: NvmVersion,
-    last_stats: PortStats,
     rings: Vec<RingMemory<M::Bar>>,
     pub(super) pf: u32,
     first_queue: u32,
@@ -118,7 +117,6 @@ impl<M: Machine> I40e<M> {
             rss: Rss::OFF,
             vlan_strip: false,
             nvm,
-            last_stats: PortStats::default(),
             rings,
             pf,
             first_queue,
@@ -408,10 +406,10 @@ impl<M: Machine> PortControl for I40e<M> {
     }
 
     fn stats(&mut self) -> PortStats {
-        // Counters of a card that was reset have begun again; they are caught up with after the driver's own reset.
-        if !self.was_reset() {
-            self.last_stats = self.statistics.read(&self.bar);
+        // Counters of a card that was reset may have begun again.
+        if self.was_reset() {
+            self.statistics.restarted(&self.bar);
         }
-        self.last_stats
+        self.statistics.read(&self.bar)
     }
 }

@@ -17,8 +17,8 @@ use super::desc::rx;
 use super::descriptor::{Descriptor, State};
 
 /// Polls for which a descriptor may say that it is done without saying how long its frame is: the card's write has
-/// been seen in part, and the rest follows. Then the frame is bad.
-const PATIENCE: u32 = 256;
+/// been seen in part, and the rest follows. Some milliseconds of idle polls; then the frame is bad.
+const PATIENCE: u32 = 1 << 16;
 
 /// The receive ring with descriptors of `WORDS` quadwords.
 struct Ring<B, const WORDS: usize> {

@@ -314,13 +314,14 @@ impl Card {
 
     pub fn transmit(&mut self, queue: u32, wire: &mut dyn Wire) {
         let tail = self.registers.get(regs::QTX_TAIL + 4 * queue) & 0x1fff;
-        let Some(Some(tx)) = self.tx.get_mut(queue as usize) else { return };
         if !self.pci.bus_master() {
             return;
         }
         if self.faults.fetch.left > 0 {
             return self.hold_doorbell(queue);
         }
+        self.release_doorbells();
+        let Some(Some(tx)) = self.tx.get_mut(queue as usize) else { return };
         let Self { registers, counters, firmware, memory, faults, .. } = self;
         faults.marks.queue = queue;
         let up = firmware.link.up();
@@ -366,9 +367,7 @@ impl Card {
 
     /// Goes on with rings that were too long for one go.
     pub fn transmit_rest(&mut self, wire: &mut dyn Wire) {
-        if self.faults.fetch.left == 0 && self.faults.fetch.holds() {
-            self.fetch_late(wire);
-        }
+        self.release_doorbells();
         for queue in std::mem::take(&mut self.tx_waiting) {
             self.transmit(queue, wire);
         }

@@ -134,24 +134,41 @@ impl TxQueue {
         run
     }
 
+    /// Descriptors from `from` up to `tail`: where they are, and their quadwords.
+    fn descriptors<'a>(
+        &'a self,
+        memory: &'a GuestMemory,
+        from: u32,
+        tail: u32,
+    ) -> impl Iterator<Item = (u64, u64, u64)> + 'a {
+        let count = (tail + self.len - from % self.len) % self.len;
+        (0..if tail < self.len { count } else { 0 }).map_while(move |index| {
+            let at = (from + index) % self.len;
+            let addr = self.base.wrapping_add(u64::from(at) * DESC);
+            let mut words = [0; 16];
+            memory.read(addr, &mut words).ok()?;
+            let word = |at: usize| u64::from_le_bytes(words[at..at + 8].try_into().unwrap_or_default());
+            Some((addr, word(0), word(8)))
+        })
+    }
+
     /// Descriptors from `from` up to `tail`, and the buffers of those with data: addresses and bytes.
     pub fn pieces(&self, memory: &GuestMemory, from: u32, tail: u32) -> Vec<(u64, usize)> {
         let mut pieces = Vec::new();
-        let mut at = from % self.len;
-        while at != tail && tail < self.len {
-            let addr = self.base.wrapping_add(u64::from(at) * DESC);
-            let mut words = [0; 16];
-            if memory.read(addr, &mut words).is_err() {
-                break;
-            }
-            let word = |at: usize| u64::from_le_bytes(words[at..at + 8].try_into().unwrap_or_default());
+        for (addr, first, second) in self.descriptors(memory, from, tail) {
             pieces.push((addr, DESC as usize));
-            if word(8) & 0xf == TYPE_DATA {
-                pieces.push((word(0), (word(8) >> 34 & 0x3fff) as usize));
+            if second & 0xf == TYPE_DATA {
+                pieces.push((first, (second >> 34 & 0x3fff) as usize));
             }
-            at = (at + 1) % self.len;
         }
         pieces
+    }
+
+    /// The second quadwords, with their addresses, of those that ask for a mark.
+    pub fn reports(&self, memory: &GuestMemory, from: u32, tail: u32) -> Vec<(u64, u64)> {
+        let all = self.descriptors(memory, from, tail);
+        let asking = all.filter(|(_, _, second)| second & RS != 0 && second & 0xf == TYPE_DATA);
+        asking.map(|(addr, _, second)| (addr.wrapping_add(8), second)).collect()
     }
 
     fn stop(&mut self, run: &mut TxRun, what: String) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{Guest, LOW, Random, SIZE};
 use model::wire::SinkWire;
-use model::{Handle, PortConfig, Server, Xl710};
+use model::{Handle, PortConfig, Script, Server, Xl710};
 
 const TOP: u32 = u32::MAX;
 
@@ -112,6 +112,27 @@ fn random_guests_do_no_harm() {
         }
         let counters = guest.card.counters();
         assert!(counters.violations <= 100, "{counters:?}");
+    }
+}
+
+/// The same on a card that misbehaves, by scripts that are drawn and by all that a script can hold.
+#[test]
+fn random_guests_do_no_harm_to_a_card_with_faults() {
+    const ALL: &str = "rx-writeback late 4294967295 times always\n tx-writeback torn 4294967295 times always\n\
+        tx-fetch late 4294967295\n rx-queue enable late 3 times always\n tx-queue disable never\n\
+        reset late 2\n register 0x080300 reads 0xffffffff times 9\n link flap 4294967295\n card-reset 5\n\
+        pf-reset after 3 frames\n firmware 65535.65535 api 0.0\n lldp on\n mac-config needs-link\n queues 1536\n\
+        event 0xffff length 65535 times 4294967295\n admin any head 0xffffffff times 3\n admin any critical\n\
+        admin any not-done\n admin any never\n admin any late 4294967295\n rx-ring empty 7\n";
+    for seed in 1..=40 {
+        let (mut random, mut guest) = (Random::new(seed), Guest::new());
+        let drawn = Script::draw(seed, 50);
+        let text = if seed % 4 == 0 { ALL } else { &drawn };
+        guest.card.play(&text.parse().unwrap());
+        for _ in 0..400 {
+            common::step(&mut random, &mut guest);
+        }
+        assert!(guest.card.counters().violations <= 100);
     }
 }
 

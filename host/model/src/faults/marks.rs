@@ -21,8 +21,8 @@ pub enum MarkFault {
     Late(u32),
     /// They never come, though the card goes on behind them.
     Missing,
-    /// They come in pieces, this many events apart. Receive: the first quadword; the half of the second one with DD;
-    /// the half with the length. Transmit: types 1 and 8 stand in the descriptor before it is done.
+    /// They come in pieces, this many events apart. Receive: the first quadword, then the half of the second one with DD
+    /// and the half with the length, in this order and the other in turn. Transmit: types 1 and 8 stand in the descriptor before it is done.
     Torn(u32),
     /// Of four that belong together the second comes after the third, this many events apart.
     Swapped(u32),
@@ -63,12 +63,18 @@ struct Plan {
     start: u64,
 }
 
+/// Pieces that may be on their way: more than any rings have descriptors. What a guest makes beyond is lost.
+const MOST: usize = 1 << 16;
+
 /// What happens to marks, and those that are on their way.
 #[derive(Default)]
 pub struct Marks {
     now: u64,
     plans: [Plan; 2],
     held: Vec<Piece>,
+    /// When the first of them is due, and when the last of each direction is.
+    first: u64,
+    last: [u64; 2],
     /// The queue that works now.
     pub(crate) queue: u32,
 }
@@ -94,6 +100,9 @@ impl Marks {
     pub(crate) fn event(&mut self, memory: &GuestMemory) {
         self.now += 1;
         let now = self.now;
+        if self.held.is_empty() || now < self.first {
+            return;
+        }
         self.write_those(memory, |piece| piece.due <= now);
     }
 
@@ -105,12 +114,18 @@ impl Marks {
     /// A reset: nothing more is written.
     pub(crate) fn forget(&mut self) {
         self.held.clear();
+        self.last = [0; 2];
     }
 
     fn write_those(&mut self, memory: &GuestMemory, which: impl Fn(&Piece) -> bool) {
         let (mut go, stay): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.held).into_iter().partition(|piece| which(piece));
         self.held = stay;
+        self.first = self.held.iter().map(|piece| piece.due).min().unwrap_or(0);
+        for direction in [Direction::Rx, Direction::Tx] {
+            let same = self.held.iter().filter(|piece| piece.direction == direction);
+            self.last[direction as usize] = same.map(|piece| piece.due).max().unwrap_or(0);
+        }
         go.sort_by_key(|piece| piece.due);
         for piece in &go {
             // The memory may be gone by now; a late mark has nobody to tell.
@@ -138,12 +153,17 @@ impl Marks {
 
     /// When a mark without a fault may come: not before those of its direction that wait.
     fn turn(&self, direction: Direction) -> u64 {
-        let same = self.held.iter().filter(|piece| piece.direction == direction);
-        same.map(|piece| piece.due).max().unwrap_or(0).max(self.now)
+        self.last[direction as usize].max(self.now)
     }
 
     fn hold(&mut self, due: u64, direction: Direction, addr: u64, word: Word) {
         let queue = self.queue;
+        if self.held.len() >= MOST {
+            return;
+        }
+        self.first = if self.held.is_empty() { due } else { self.first.min(due) };
+        let last = &mut self.last[direction as usize];
+        *last = due.max(*last);
         self.held.push(Piece { due, direction, queue, addr, word });
     }
 
@@ -170,8 +190,9 @@ impl Marks {
                     self.hold(turn + gap, direction, addr, Word::Whole(word));
                 }
                 let (low, high) = (second as u32, (second >> 32) as u32);
-                self.hold(turn + 2 * gap, direction, at.wrapping_add(8), Word::Half(low));
-                self.hold(turn + 3 * gap, direction, at.wrapping_add(12), Word::Half(high));
+                let (low_at, high_at) = if position % 2 == 0 { (2, 3) } else { (3, 2) };
+                self.hold(turn + low_at * gap, direction, at.wrapping_add(8), Word::Half(low));
+                self.hold(turn + high_at * gap, direction, at.wrapping_add(12), Word::Half(high));
             }
             Some(MarkFault::Swapped(gap)) => {
                 let due = self.swapped(direction, turn, gap, position);
@@ -268,16 +289,19 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_mark_shows_dd_before_its_length() {
+    fn a_torn_mark_shows_dd_before_its_length_or_behind_it() {
         let (memory, mut marks) = (memory(), Marks::default());
-        marks.misbehave(Direction::Rx, MarkFault::Torn(1), 0, 1);
-        marks.receive(&memory, 32, &[5, 60 << 38 | 3, 6, 0]).unwrap();
-        let mut seen = Vec::new();
-        while marks.waiting() {
-            marks.event(&memory);
-            seen.push([32, 40, 48].map(|at| word(&memory, at)));
+        marks.misbehave(Direction::Rx, MarkFault::Torn(1), 0, 2);
+        for half in [3, 60 << 38] {
+            marks.receive(&memory, 32, &[5, 60 << 38 | 3, 6, 0]).unwrap();
+            let mut seen = Vec::new();
+            while marks.waiting() {
+                marks.event(&memory);
+                seen.push([32, 40, 48].map(|at| word(&memory, at)));
+            }
+            assert_eq!(seen, [[5, 0, 6], [5, half, 6], [5, 60 << 38 | 3, 6]]);
+            memory.write(32, &[0; 32]).unwrap();
         }
-        assert_eq!(seen, [[5, 0, 6], [5, 3, 6], [5, 60 << 38 | 3, 6]]);
     }
 
     #[test]

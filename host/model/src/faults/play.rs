@@ -4,7 +4,6 @@ use super::{ALWAYS, Fault, Script};
 use crate::adminq::{self, Event};
 use crate::card::Card;
 use crate::regs;
-use crate::wire::Wire;
 
 /// Events between two changes of a link that flaps.
 const FLAP_EVENTS: u32 = 8;
@@ -138,6 +137,7 @@ impl Card {
             || faults.admin_late > 0
             || faults.flap.0 > 0
             || faults.fetch.left > 0
+            || faults.fetch.holds()
     }
 
     /// A doorbell that is looked at later: notes what it handed over.
@@ -146,15 +146,21 @@ impl Card {
         let Some(Some(tx)) = self.tx.get(queue as usize) else { return };
         let from = self.faults.fetch.from(queue, tx.head());
         self.faults.fetch.hold(&self.memory, queue, tail, tx.pieces(&self.memory, from, tail));
+        self.faults.fetch.plant(&self.memory, queue, tx.reports(&self.memory, from, tail));
     }
 
-    /// Looks at doorbells whose time has come.
-    pub fn fetch_late(&mut self, wire: &mut dyn Wire) {
+    /// The time of doorbells that wait has come: their queues are worked off as soon as there is a wire.
+    pub fn release_doorbells(&mut self) {
+        if self.faults.fetch.left > 0 || !self.faults.fetch.holds() {
+            return;
+        }
         for (queue, changed) in self.faults.fetch.release(&self.memory) {
             if let Some(what) = changed {
                 self.violations.record(what);
             }
-            self.transmit(queue, wire);
+            if !self.tx_waiting.contains(&queue) {
+                self.tx_waiting.push(queue);
+            }
         }
     }
 }
