@@ -72,7 +72,6 @@ fn table(memory: &impl Physical, at: u64, signature: &[u8; 4]) -> Option<Table> 
 mod tests {
     use std::vec;
 
-    use super::*;
     use crate::pvh::tests::Bytes;
 
     pub fn put_table(memory: &mut Bytes, at: usize, signature: &[u8; 4], body: &[u8]) {
