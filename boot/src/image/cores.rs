@@ -167,7 +167,7 @@ impl Cores {
         let mut up = false;
         for limit in [FIRST_START, START_LIMIT] {
             if let Err(error) = tell(apic, id, Message::Start(trampoline.number())) {
-                println!("core with APIC id {id:#x} is left out: {error}");
+                println!("core with APIC id {id:#x} can't be started: {error}");
                 break;
             }
             up = come(limit);
@@ -206,7 +206,8 @@ impl Cores {
         };
         slot.job.store(job as *mut (), Ordering::Relaxed);
         slot.state.store(AT_WORK, Ordering::Release);
-        if let Some(apic) = *APIC.lock() {
+        let apic = *APIC.lock();
+        if let Some(apic) = apic {
             let told = tell(apic, self.apic_id(core), Message::Interrupt(WAKE_VECTOR));
             told.unwrap_or_else(|error| exit::fatal(format_args!("core {core}: {error}")));
         }
