@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use hal::Clock;
+use hal::{Clock, DmaMemory};
 
 use crate::burst::Burst;
 use crate::drops::{DropReason, Drops};
@@ -62,6 +62,8 @@ pub struct Lcore<R, T, F> {
     pub streams: Streams<R, T>,
     /// Its buffers.
     pub pool: Pool,
+    /// The pool's memory, by a handle of its own: the pool gives buffers away while they are written.
+    memory: DmaMemory,
     mode: F,
     burst_limit: usize,
     burst: Burst,
@@ -70,17 +72,19 @@ pub struct Lcore<R, T, F> {
 impl<R: RxQueue, T: TxQueue, F: ForwardMode> Lcore<R, T, F> {
     /// A core without streams, that handles at most `burst_limit` frames a poll and stream.
     pub fn new(pool: Pool, mode: F, burst_limit: usize) -> Self {
-        Self { streams: Streams::new(), pool, mode, burst_limit, burst: Burst::new() }
+        let memory = pool.memory().clone();
+        Self { streams: Streams::new(), pool, memory, mode, burst_limit, burst: Burst::new() }
     }
 
     /// Polls every stream once; returns the frames received or generated.
     pub fn poll(&mut self) -> usize {
+        let Self { streams, pool, memory, mode, burst_limit, burst } = self;
         let mut frames = 0;
-        for stream in &mut self.streams {
-            frames += if self.mode.generates() {
-                generate(stream, &mut self.pool, &mut self.mode, &mut self.burst, self.burst_limit)
+        for stream in streams {
+            frames += if mode.generates() {
+                generate(stream, memory, pool, mode, burst, *burst_limit)
             } else {
-                forward(stream, &mut self.pool, &mut self.mode, &mut self.burst, self.burst_limit)
+                forward(stream, pool, mode, burst, *burst_limit)
             };
         }
         frames
@@ -127,13 +131,13 @@ fn forward<R: RxQueue, T: TxQueue>(
 
 fn generate<R: RxQueue, T: TxQueue>(
     stream: &mut Stream<R, T>,
+    memory: &DmaMemory,
     pool: &mut Pool,
     mode: &mut impl ForwardMode,
     burst: &mut Burst,
     limit: usize,
 ) -> usize {
-    let memory = pool.memory().clone();
-    mode.generate(&memory, &stream.route, &mut Recycle { sent: &mut stream.tx, pool }, burst, limit);
+    mode.generate(memory, &stream.route, &mut Recycle { sent: &mut stream.tx, pool }, burst, limit);
     let frames = stream.tx.tx_burst(pool, burst);
     // What did not fit never came in and was never sent: it is not a frame yet.
     burst.give_back(pool);
@@ -148,8 +152,8 @@ fn drop_rest(burst: &mut Burst, pool: &mut Pool, drops: &mut Drops, reason: Drop
 
 #[cfg(test)]
 mod tests {
+    use hal::Machine;
     use hal::hosted::{FakeBar, HostedMachine};
-    use hal::{DmaMemory, Machine};
 
     use super::*;
     use crate::forward::{Forwarder, Mode};

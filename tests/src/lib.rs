@@ -1,6 +1,7 @@
 //! The other side for integration tests: a driver against the software XL710 in one process, machines in QEMU.
 
 pub mod captures;
+pub mod cores;
 pub mod direct;
 pub mod dpdk;
 pub mod exchange;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use drivers::i40e::{I40e, Options};
+use hal::Bar;
 use hal::hosted::{FakeBar, HostedMachine, Registers};
 use model::{PortConfig, Wire, Xl710};
 
@@ -26,6 +27,11 @@ impl TestWire {
     /// Puts a frame on the wire toward the card.
     pub fn offer(&self, frame: Vec<u8>) {
         self.ends().to_card.push_back(frame);
+    }
+
+    /// The card's end.
+    pub fn card_end(&self) -> Box<dyn Wire> {
+        Box::new(CardEnd { wire: self.clone(), current: Vec::new() })
     }
 
     /// Frames that the card has not taken yet.
@@ -78,6 +84,23 @@ impl Registers for Calls {
     }
 }
 
+/// Plugs a card into `machine`: it is powered on, may reach the machine's memory, and has this address and this wire.
+pub fn plug<B: Bar>(
+    machine: &HostedMachine<B>,
+    mac: [u8; 6],
+    wire: Box<dyn Wire>,
+) -> (Arc<Mutex<Xl710>>, FakeBar) {
+    let config = PortConfig { device_id: 0x1572, mac, name: "test".into() };
+    let mut card = Xl710::new(config, wire);
+    let (base, len) = (HostedMachine::<B>::DMA_BASE, machine.dma_len() as u64);
+    card.map_dma(base, len, Some((machine.dma_fd(), 0)), true, true).expect("the card maps the memory");
+    // Memory decoding and bus mastering, as a PCI layer turns them on.
+    card.config_write(4, &[6, 0]);
+    let card = Arc::new(Mutex::new(card));
+    let bar = FakeBar::new(8 << 20, Calls(card.clone()));
+    (card, bar)
+}
+
 /// A card, its wire, and a machine that it is plugged into.
 pub struct TestPort {
     /// The machine; its memory is mapped for the card.
@@ -97,8 +120,7 @@ impl TestPort {
     /// A card that is powered on and may reach the machine's memory.
     pub fn new() -> Self {
         let wire = TestWire::default();
-        let end = CardEnd { wire: wire.clone(), current: Vec::new() };
-        Self::plugged_into(Box::new(end), wire)
+        Self::plugged_into(wire.card_end(), wire.clone())
     }
 
     /// As [`TestPort::new`], with a wire of the caller's own.
@@ -108,14 +130,7 @@ impl TestPort {
 
     fn plugged_into(end: Box<dyn Wire>, wire: TestWire) -> Self {
         let machine = HostedMachine::new(Self::MEMORY).expect("memory for the machine");
-        let config = PortConfig { device_id: 0x1572, mac: Self::MAC, name: "test".into() };
-        let mut card = Xl710::new(config, end);
-        let (base, len) = (HostedMachine::<FakeBar>::DMA_BASE, Self::MEMORY as u64);
-        card.map_dma(base, len, Some((machine.dma_fd(), 0)), true, true).expect("the card maps the memory");
-        // Memory decoding and bus mastering, as a PCI layer turns them on.
-        card.config_write(4, &[6, 0]);
-        let card = Arc::new(Mutex::new(card));
-        let bar = FakeBar::new(8 << 20, Calls(card.clone()));
+        let (card, bar) = plug(&machine, Self::MAC, end);
         Self { machine, wire, bar, card }
     }
 

@@ -100,7 +100,7 @@ fn dead_core(ground: &Ground) -> Result<(), Failed> {
     std::fs::write(&table, [&head[..], &entries].concat())?;
     for (cpu, reason) in [
         ("max", "core with APIC id 0x1234 did not come up and is left out"),
-        ("qemu64", "core with APIC id 0x1234 is left out: local APIC: an xAPIC can't name core 0x1234"),
+        ("qemu64", "core with APIC id 0x1234 can't be started: local APIC: an xAPIC can't name core 0x1234"),
     ] {
         let mut machine = machine(ground, 2, "--self-test=simd");
         machine.cpu = cpu.into();

@@ -167,7 +167,7 @@ impl Cores {
         let mut up = false;
         for limit in [FIRST_START, START_LIMIT] {
             if let Err(error) = tell(apic, id, Message::Start(trampoline.number())) {
-                println!("core with APIC id {id:#x} is left out: {error}");
+                println!("core with APIC id {id:#x} can't be started: {error}");
                 break;
             }
             up = come(limit);
@@ -206,7 +206,8 @@ impl Cores {
         };
         slot.job.store(job as *mut (), Ordering::Relaxed);
         slot.state.store(AT_WORK, Ordering::Release);
-        if let Some(apic) = *APIC.lock() {
+        let apic = *APIC.lock();
+        if let Some(apic) = apic {
             let told = tell(apic, self.apic_id(core), Message::Interrupt(WAKE_VECTOR));
             told.unwrap_or_else(|error| exit::fatal(format_args!("core {core}: {error}")));
         }
@@ -214,8 +215,13 @@ impl Cores {
 
     /// Waits until core `core` has done its job; says whether it has, within `limit`.
     pub fn wait(&self, core: usize, limit: Duration) -> bool {
-        let done = || (SLOTS[core].state.load(Ordering::Acquire) == DONE).then_some(());
+        let done = || self.is_done(core).then_some(());
         self.clock.poll(limit, Duration::from_micros(10), done).is_ok()
+    }
+
+    /// Core `core` has done its job; what it has written meanwhile is seen from here on.
+    pub fn is_done(&self, core: usize) -> bool {
+        SLOTS.get(core).is_some_and(|slot| slot.state.load(Ordering::Acquire) == DONE)
     }
 }
 
@@ -310,7 +316,8 @@ pub fn rest() -> ! {
     }
 }
 
-/// Stops every other core where it is. Their handler of the interrupt knows by [`exit::is_ending`] what it means.
+/// Stops every other core where it is. Their handler of the interrupt knows by [`exit::another_core_ends`] what it
+/// means.
 pub fn stop_others() {
     // Whoever holds the lock is starting cores, and they do nothing yet.
     let Some(apic) = APIC.try_lock().and_then(|apic| *apic) else { return };

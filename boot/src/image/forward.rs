@@ -44,10 +44,17 @@ pub fn run(boot: BootMachine, mut ports: Ports, config: &Config, entered: u64) -
     announce(&boot, &mut ports, config, &assignment, &shares, entered);
     let mut links = Links::new(&ports);
     let own = shares.iter().position(|share| share.number == 0).map(|at| shares.remove(at));
-    let others = wake_others(&boot, shares);
+    let others = lay_out(&boot, shares);
     heap::close();
+    for number in &others {
+        boot.cores.give(*number, forward_on);
+    }
     let mut own = look_after(boot.clock(), own, &mut ports, &mut links);
     STOP.0.store(true, Ordering::Relaxed);
+    // Nobody polls any more, or does not say so, before anything of another core is looked at.
+    for number in &others {
+        boot.cores.wait(*number, STOP_LIMIT);
+    }
     let mut good = true;
     let mut account = account::Account::new(&ports, config.card.xstats);
     if let Some(share) = &mut own {
@@ -87,8 +94,8 @@ fn look_after(clock: &TscClock, own: Option<Share>, ports: &mut Ports, links: &m
     Some(share)
 }
 
-/// Gives each share to its core; returns their numbers.
-fn wake_others(boot: &BootMachine, shares: Vec<Share>) -> Vec<usize> {
+/// Lays out each share for its core; returns their numbers.
+fn lay_out(boot: &BootMachine, shares: Vec<Share>) -> Vec<usize> {
     fn may_move_to_another_core<T: Send>() {}
     may_move_to_another_core::<Work>();
     let numbers = shares.iter().map(|share| share.number).collect();
@@ -96,7 +103,6 @@ fn wake_others(boot: &BootMachine, shares: Vec<Share>) -> Vec<usize> {
         let number = share.number;
         let work = Box::into_raw(Box::new(Work { share, clock: *boot.clock() }));
         WORK[number].store(work, Ordering::Relaxed);
-        boot.cores.give(number, forward_on);
     }
     numbers
 }
@@ -104,7 +110,7 @@ fn wake_others(boot: &BootMachine, shares: Vec<Share>) -> Vec<usize> {
 /// The loop of a core other than the boot core.
 fn forward_on(number: usize) {
     let work = WORK[number].load(Ordering::Relaxed);
-    // SAFETY: made by `wake_others` for this core, before the core was told to come here; nobody else touches it until
+    // SAFETY: made by `lay_out` for this core, before the core was told to come here; nobody else touches it until
     // this core is done.
     let Work { share, clock } = unsafe { &mut *work };
     share.core.run(clock, SERVICE_PERIOD, |_: &mut Core| {
@@ -112,13 +118,13 @@ fn forward_on(number: usize) {
     });
 }
 
-/// What a core was given, once it is done.
+/// What a core was given, if it is done.
 fn take_back(boot: &BootMachine, number: usize) -> Option<Box<Work>> {
-    if !boot.cores.wait(number, STOP_LIMIT) {
+    if !boot.cores.is_done(number) {
         return None;
     }
     let work = WORK[number].swap(core::ptr::null_mut(), Ordering::Relaxed);
-    // SAFETY: from `Box::into_raw`, and taken once; the core that had it is done, as `wait` has seen.
+    // SAFETY: from `Box::into_raw`, and taken once; the core that had it is done.
     (!work.is_null()).then(|| unsafe { Box::from_raw(work) })
 }
 

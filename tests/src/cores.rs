@@ -1,0 +1,194 @@
+//! Several cores in one process, each with a port of its own to poll, whose cards work between the polls only: so that
+//! whatever a poll does is the core's doing.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use drivers::i40e::{I40e, Options, Rx, Tx};
+use hal::hosted::{FakeBar, HostedMachine};
+use hal::{Bar, Line, Machine};
+use kernel::forward::{Forwarder, Mode, Route};
+use kernel::lcore::{Lcore, Stream};
+use kernel::port::{PortControl, QueueSetup};
+use kernel::{BufferLayout, Drops, MacAddr, Pool};
+use model::Xl710;
+
+use crate::port::{TestWire, plug};
+
+/// The loop of one core.
+pub type Core = Lcore<Rx<TailBar>, Tx<TailBar>, Forwarder>;
+
+/// Queues whose tails are held back.
+const QUEUES: usize = 16;
+/// Datasheet: QTX_TAIL and QRX_TAIL, 4 bytes a queue.
+const QTX_TAIL: u32 = 0x0010_8000;
+const QRX_TAIL: u32 = 0x0012_8000;
+/// No tail was written.
+const NONE: u32 = u32::MAX;
+
+/// Registers of a card, of which the tails can be held back: then a write goes to a place of its own for each queue, as
+/// it would to the card, and the card learns of it later.
+#[derive(Clone)]
+pub struct TailBar {
+    inner: FakeBar,
+    tails: Arc<Tails>,
+}
+
+#[derive(Default)]
+struct Tails {
+    held_back: AtomicBool,
+    tx: [Line<AtomicU32>; QUEUES],
+    rx: [Line<AtomicU32>; QUEUES],
+}
+
+impl TailBar {
+    fn new(inner: FakeBar) -> Self {
+        let tails = Tails::default();
+        tails.tx.iter().chain(&tails.rx).for_each(|tail| tail.0.store(NONE, Ordering::Relaxed));
+        Self { inner, tails: Arc::new(tails) }
+    }
+
+    fn place(&self, offset: u32) -> Option<&AtomicU32> {
+        let of = |start: u32, tails: &'_ [Line<AtomicU32>; QUEUES]| {
+            let queue = offset.checked_sub(start)? as usize / 4;
+            tails.get(queue).map(|_| queue)
+        };
+        let tails = &self.tails;
+        let rx = of(QRX_TAIL, &tails.rx).map(|queue| &tails.rx[queue].0);
+        rx.or_else(|| of(QTX_TAIL, &tails.tx).map(|queue| &tails.tx[queue].0))
+    }
+
+    /// Hands on the tails that were held back.
+    fn deliver(&self) {
+        let tails = [(QTX_TAIL, &self.tails.tx), (QRX_TAIL, &self.tails.rx)];
+        for (start, tails) in tails {
+            for (queue, tail) in tails.iter().enumerate() {
+                let value = tail.0.swap(NONE, Ordering::Relaxed);
+                if value != NONE {
+                    self.inner.write32(start + 4 * queue as u32, value);
+                }
+            }
+        }
+    }
+}
+
+impl Bar for TailBar {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+    fn read32(&self, offset: u32) -> u32 {
+        self.inner.read32(offset)
+    }
+    fn write32(&self, offset: u32, value: u32) {
+        match self.place(offset).filter(|_| self.tails.held_back.load(Ordering::Relaxed)) {
+            Some(tail) => tail.store(value, Ordering::Relaxed),
+            None => self.inner.write32(offset, value),
+        }
+    }
+    fn read64(&self, offset: u32) -> u64 {
+        self.inner.read64(offset)
+    }
+}
+
+/// A part of device memory that belongs to a core.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// What it is.
+    pub name: String,
+    /// The core.
+    pub core: usize,
+    /// First byte and the one behind the last, counted from the start of the device memory.
+    pub range: std::ops::Range<u64>,
+}
+
+/// A card and its driver.
+struct Port {
+    card: Arc<Mutex<Xl710>>,
+    bar: TailBar,
+    driver: I40e<HostedMachine<TailBar>>,
+    wire: TestWire,
+}
+
+/// As many ports as cores, joined in a ring: core `n` polls port `n` and sends by the next one.
+pub struct Cores {
+    /// The cores.
+    pub cores: Vec<Box<Core>>,
+    /// Their parts of device memory.
+    pub parts: Vec<Part>,
+    ports: Vec<Port>,
+}
+
+impl Cores {
+    /// Everything is up, and from now on cards work in [`Cores::work`] only.
+    pub fn new(count: usize, mode: Mode, descriptors: u16) -> Self {
+        // Packets with room to spare, and what a card and its driver need besides.
+        let memory = BufferLayout::DEFAULT.bytes(4 * usize::from(descriptors)) + (1 << 20);
+        let machine = HostedMachine::<TailBar>::new(count * memory).expect("memory for the machine");
+        let mut ports: Vec<Port> = (0..count).map(|port| Port::new(&machine, port as u8)).collect();
+        let (mut cores, mut parts) = (Vec::new(), Vec::new());
+        for number in 0..count {
+            cores.push(start_core(&machine, &mut ports, number, (mode, descriptors), &mut parts));
+        }
+        ports.iter().for_each(|port| port.bar.tails.held_back.store(true, Ordering::Relaxed));
+        Self { cores, parts, ports }
+    }
+
+    /// Puts a frame on the wire toward port `port`.
+    pub fn offer(&self, port: usize, frame: Vec<u8>) {
+        self.ports[port].wire.offer(frame);
+    }
+
+    /// Lets the cards do what there is to do; returns what each port has sent.
+    pub fn work(&self) -> Vec<Vec<Vec<u8>>> {
+        let work = |port: &Port| {
+            port.bar.deliver();
+            port.card.lock().expect("the model does not panic").pump();
+            port.wire.take()
+        };
+        self.ports.iter().map(work).collect()
+    }
+}
+
+impl Port {
+    fn new(machine: &HostedMachine<TailBar>, number: u8) -> Self {
+        let wire = TestWire::default();
+        let (card, bar) = plug(machine, [0x68, 5, 0xca, 0, 0, number], wire.card_end());
+        let bar = TailBar::new(bar);
+        let options = Options { wide_descriptors: true, promiscuous: true };
+        let driver = I40e::new(machine.clone(), bar.clone(), options).expect("the port comes up");
+        Self { card, bar, driver, wire }
+    }
+}
+
+fn start_core(
+    machine: &HostedMachine<TailBar>,
+    ports: &mut [Port],
+    number: usize,
+    (mode, descriptors): (Mode, u16),
+    parts: &mut Vec<Part>,
+) -> Box<Core> {
+    let place = || {
+        let memory = machine.dma_alloc(64, 4096).expect("memory for a mark");
+        memory.addr().as_u64() - HostedMachine::<TailBar>::DMA_BASE
+    };
+    let mut mark = place();
+    let mut part = |name: String| {
+        let end = place();
+        parts.push(Part { name, core: number, range: mark..end });
+        mark = end;
+    };
+    let layout = BufferLayout::DEFAULT;
+    let memory = machine.dma_alloc(layout.bytes(3 * usize::from(descriptors)), 4096).expect("packet memory");
+    part(format!("packets of core {number}"));
+    let mut core = Box::new(Core::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64), 32));
+    let setup = QueueSetup { descriptors, memory, layout };
+    let next = (number + 1) % ports.len();
+    let tx = ports[next].driver.start_tx(0, &setup).expect("the transmit queue starts");
+    part(format!("transmit ring of port {next}"));
+    let rx = ports[number].driver.start_rx(0, &setup, &mut core.pool).expect("the receive queue starts");
+    part(format!("receive ring of port {number}"));
+    let route = Route { mac: ports[next].driver.mac(), peer: MacAddr([2, 0, 0, 0, 0, next as u8]) };
+    let stream = Stream { rx_port: number, tx_port: next, rx, tx, route, drops: Drops::default() };
+    assert!(core.streams.push(stream).is_ok());
+    core
+}
