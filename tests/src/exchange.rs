@@ -17,7 +17,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 pub struct Pair {
     /// What a port receives.
     pub sent: Vec<u8>,
-    /// What its partner sends.
+    /// What its partner sends; empty if nothing must come back.
     pub back: Vec<u8>,
 }
 
@@ -170,8 +170,15 @@ impl Wire for CardEnd {
         way.next += 1;
         way.tally.offered += 1;
         way.tally.offered_bytes += pair.sent.len() as u64;
-        way.under_way.push_back(pair.back);
+        if !pair.back.is_empty() {
+            way.under_way.push_back(pair.back);
+        }
+        let last = way.next == round.count;
         self.current = pair.sent;
+        drop(state);
+        if last {
+            self.exchange.0.changed.notify_all();
+        }
         Some(&self.current)
     }
 }
