@@ -215,21 +215,46 @@ fn look_at(testpmd: &mut Testpmd, frame: Vec<u8>) -> Result<String, Failed> {
     said
 }
 
-/// Key and flow of Microsoft's "Verifying the RSS Hash Calculation": 66.9.149.187:2794 to 161.142.100.80:1766.
+/// Key and flow of Microsoft's "Verifying the RSS Hash Calculation": 66.9.149.187:2794 to 161.142.100.80:1766, with
+/// ports and without. A rule may choose what is hashed.
 fn hashes(testpmd: &mut Testpmd) -> Result<(), Failed> {
     let key = "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa";
     for port in 0..2 {
-        let command = format!("port config {port} rss-hash-key ipv4-udp {key}{}", "0".repeat(24));
-        testpmd.answer(&command)?;
+        testpmd.answer(&format!("port config {port} rss-hash-key ipv4-udp {key}{}", "0".repeat(24)))?;
     }
+    // The key's command leaves that class alone enabled.
+    testpmd.answer("port config all rss all")?;
     let mut frame = packet(0, 60).frame(macs(0), 1);
     frame[26..34].copy_from_slice(&[66, 9, 149, 187, 161, 142, 100, 80]);
     frame[34..38].copy_from_slice(&[0x0a, 0xea, 0x06, 0xe6]);
-    let said = look_at(testpmd, frame)?;
+    let said = look_at(testpmd, frame.clone())?;
     for text in ["RSS hash=0x51ccc178", "RSS queue=0x0", "L3_IPV4", "L4_UDP"] {
         ensure(said.contains(text), || format!("no {text:?} in:\n{said}"))?;
     }
-    Ok(())
+    let mut other = frame.clone();
+    other[23] = 99;
+    let said = look_at(testpmd, other)?;
+    for text in ["RSS hash=0x323e8fc2", "RSS queue=0x0", "L4_NONFRAG"] {
+        ensure(said.contains(text), || format!("no {text:?} in:\n{said}"))?;
+    }
+    let rule =
+        "ingress pattern eth / ipv4 / udp / end actions rss types ipv4-udp l3-src-only end queues end / end";
+    for port in 0..2 {
+        testpmd.expect(&format!("flow create {port} {rule}"), &["Flow rule #0 created"])?;
+    }
+    let mut hash = |at: usize| {
+        let mut frame = frame.clone();
+        frame[at] ^= 1;
+        let said = look_at(testpmd, frame)?;
+        let hash = said.split("RSS hash=").nth(1).and_then(|rest| rest.split(' ').next());
+        hash.map(str::to_owned).ok_or_else(|| Failed::from(format!("no hash in:\n{said}")))
+    };
+    // Destination, source port, destination port; then the source.
+    let [destination, from, to, source] = [hash(33)?, hash(35)?, hash(37)?, hash(29)?];
+    let right = destination == from && from == to && to != source;
+    ensure(right, || format!("{destination} {from} {to} {source}"))?;
+    testpmd.answer("flow flush 0")?;
+    testpmd.answer("flow flush 1").map(|_| ())
 }
 
 /// Rules of rte_flow that the driver makes flow director filters of: to a queue with a mark, and to nowhere.
@@ -329,7 +354,7 @@ fn everything(ground: &Ground) -> Result<(), Failed> {
     testpmd.allow(Duration::from_secs(1800));
     for bits in [128, 64] {
         for own in
-            ["", "--rxq=2 --txq=2 --enable-rx-cksum", "--rxd=64 --txd=128 --burst=8", "--rxd=4096 --txd=4096"]
+            ["", "--rxq=2 --txq=2 --enable-rx-cksum", "--rxd=64 --txd=128 --burst=8", "--rxd=4096 --txd=4096 --total-num-mbufs=20480"]
         {
             testpmd.start(&format!("--force-max-simd-bitwidth={bits}"), &format!("--rss-udp {own}"))?;
             let small = |round: Round| Round { in_flight: 24, ..round };

@@ -50,7 +50,7 @@ impl Card {
     /// Powered on just now.
     pub fn new(config: PortConfig) -> Self {
         let queues = regs::QUEUES as usize;
-        let mut card = Self {
+        Self {
             pci: ConfigSpace::new(config.device_id, config.mac),
             bar3: vec![0; BAR3_BYTES as usize],
             registers: Registers::new(),
@@ -71,9 +71,7 @@ impl Card {
             reset_reads: None,
             started: Instant::now(),
             config,
-        };
-        card.flow_director.reset(&mut card.registers);
-        card
+        }
     }
 
     pub fn read(&mut self, offset: u32, data: &mut [u8]) {
@@ -436,7 +434,7 @@ impl Card {
 
     pub fn reset(&mut self) {
         self.registers.reset();
-        self.flow_director.reset(&mut self.registers);
+        self.flow_director.reset();
         self.hmc.reset();
         self.firmware.reset();
         self.interrupts.reset();
