@@ -353,9 +353,12 @@ fn everything(ground: &Ground) -> Result<(), Failed> {
     let mut testpmd = Testpmd::boot(ground)?;
     testpmd.allow(Duration::from_secs(1800));
     for bits in [128, 64] {
-        for own in
-            ["", "--rxq=2 --txq=2 --enable-rx-cksum", "--rxd=64 --txd=128 --burst=8", "--rxd=4096 --txd=4096 --total-num-mbufs=20480"]
-        {
+        for own in [
+            "",
+            "--rxq=2 --txq=2 --enable-rx-cksum",
+            "--rxd=64 --txd=128 --burst=8",
+            "--rxd=4096 --txd=4096 --total-num-mbufs=20480",
+        ] {
             testpmd.start(&format!("--force-max-simd-bitwidth={bits}"), &format!("--rss-udp {own}"))?;
             let small = |round: Round| Round { in_flight: 24, ..round };
             let limit = |round| if own.contains("rxd=64") { small(round) } else { round };
