@@ -105,14 +105,23 @@ impl Testpmd {
         Ok(answer)
     }
 
-    /// Gives these commands to testpmd while its ports are stopped.
+    /// Gives a command for each port, with the port's number in place of `PORT`. Returns the answers.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn each(&mut self, command: &str) -> Result<String, Failed> {
+        let ports = 0..Self::DEVICES.len();
+        ports.map(|port| self.answer(&command.replace("PORT", &port.to_string()))).collect()
+    }
+
+    /// Gives these commands for each port while the ports are stopped.
     ///
     /// # Errors
     /// The ports do not start again.
     pub fn configure(&mut self, commands: &[&str]) -> Result<(), Failed> {
         self.expect("port stop all", &["Done"])?;
         for command in commands {
-            self.answer(command)?;
+            self.each(command)?;
         }
         self.expect("port start all", &["Done"])?;
         Ok(())
@@ -176,7 +185,8 @@ impl Testpmd {
             ensure(port.violations.is_empty() && port.counters.dma_faults == 0, || format!("{port:?}"))?;
             let received = port.counters.rx_frames + port.counters.rx_filtered;
             let books = (received, port.counters.rx_missed, port.counters.tx_frames);
-            let wires = (tallies[index].offered, 0, tallies[index ^ 1].returned);
+            let partner = tallies[index ^ 1];
+            let wires = (tallies[index].offered, 0, partner.returned + partner.made);
             ensure(books == wires, || format!("port {index}: {port:?}, the wire: {wires:?}"))?;
         }
         Ok(ports)

@@ -41,7 +41,7 @@ fn packet(n: u32, len: usize) -> Packet {
 fn io(count: u32, sizes: std::ops::Range<usize>) -> Round {
     let make = move |port, n: u32| {
         let frame = numbered(n << 1 | port as u32, sizes.start + n as usize * 7 % sizes.len());
-        Pair { sent: frame.clone(), back: frame }
+        Pair::same(frame)
     };
     Round { count, in_flight: 128, in_order: true, make: Arc::new(make) }
 }
@@ -50,7 +50,7 @@ fn io(count: u32, sizes: std::ops::Range<usize>) -> Round {
 fn macswap(count: u32, len: usize) -> Round {
     let make = move |port, n| {
         let frame = packet(n, len).frame(macs(port), n);
-        Pair { back: swapped(&frame), sent: frame }
+        Pair::new(frame.clone(), swapped(&frame))
     };
     Round { count, in_flight: 128, in_order: false, make: Arc::new(make) }
 }
@@ -69,9 +69,20 @@ fn csum(count: u32, len: usize) -> Round {
         if wrong_l4(n) {
             sent[l4 + 1] ^= 0x55;
         }
-        Pair { sent, back }
+        Pair::new(sent, back)
     };
     Round { count, in_flight: 128, in_order: false, make: Arc::new(make) }
+}
+
+/// TCP frames of 3000 to 8999 bytes that come back in segments of 800 bytes of payload.
+fn tso(count: u32) -> Round {
+    let make = move |port: usize, n: u32| {
+        let packet = Packet { tcp: true, ..packet(n, 3000 + n as usize * 7 % 6000) };
+        let peer = [2, 0, 0, 0, 0, port as u8 ^ 1];
+        let whole = packet.frame([peer, Testpmd::mac(port ^ 1)], n);
+        Pair { sent: packet.frame(macs(port), n), back: packet.segments(&whole, 800) }
+    };
+    Round { count, in_flight: 64, in_order: false, make: Arc::new(make) }
 }
 
 fn wrong_ip(n: u32) -> bool {
@@ -162,6 +173,8 @@ fn forwards(ground: &Ground) -> Result<(), Failed> {
         let rx = if bits == 64 { "Scalar Scattered" } else { "Vector SSE Scattered" };
         bursts(&mut testpmd, rx, "Scalar")?;
         forward(&mut testpmd, "io", io(600, 60..9015))?;
+        testpmd.configure(&["csum set ip hw PORT", "csum set tcp hw PORT", "tso set 800 PORT"])?;
+        forward(&mut testpmd, "csum", tso(300))?;
         testpmd.quit()?;
     }
     testpmd.end().map(|_| ())
@@ -173,10 +186,8 @@ fn offloads(ground: &Ground) -> Result<(), Failed> {
     testpmd.start("", "--rxq=2 --txq=2 --rss-udp --enable-rx-cksum")?;
     for hardware in [false, true] {
         let place = if hardware { "hw" } else { "sw" };
-        let set =
-            ["ip", "udp", "tcp"].map(|what| [0, 1].map(|port| format!("csum set {what} {place} {port}")));
-        let set: Vec<&str> = set.iter().flatten().map(String::as_str).collect();
-        testpmd.configure(&set)?;
+        let set = ["ip", "udp", "tcp"].map(|what| format!("csum set {what} {place} PORT"));
+        testpmd.configure(&set.each_ref().map(String::as_str))?;
         let said = forward(&mut testpmd, "csum", csum(2000, 90))?;
         // Packets of version 6 have odd numbers, and no checksum of their header. Both ports get the same.
         let wrong = |is: fn(u32) -> bool| (0..2000).filter(|n| is(*n)).count() as u64;
@@ -207,7 +218,7 @@ fn look_at(testpmd: &mut Testpmd, frame: Vec<u8>) -> Result<String, Failed> {
     // The level is told before it takes effect: one command more than that has to be answered.
     testpmd.answer("")?;
     testpmd.answer("start")?;
-    let make = move |_, _| Pair { sent: frame.clone(), back: frame.clone() };
+    let make = move |_, _| Pair::same(frame.clone());
     testpmd.exchange(Round { count: 1, in_flight: 1, in_order: true, make: Arc::new(make) })?;
     let said = testpmd.answer("stop");
     testpmd.verbose = false;
@@ -219,9 +230,7 @@ fn look_at(testpmd: &mut Testpmd, frame: Vec<u8>) -> Result<String, Failed> {
 /// ports and without. A rule may choose what is hashed.
 fn hashes(testpmd: &mut Testpmd) -> Result<(), Failed> {
     let key = "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa";
-    for port in 0..2 {
-        testpmd.answer(&format!("port config {port} rss-hash-key ipv4-udp {key}{}", "0".repeat(24)))?;
-    }
+    testpmd.each(&format!("port config PORT rss-hash-key ipv4-udp {key}{}", "0".repeat(24)))?;
     // The key's command leaves that class alone enabled.
     testpmd.answer("port config all rss all")?;
     let mut frame = packet(0, 60).frame(macs(0), 1);
@@ -253,8 +262,7 @@ fn hashes(testpmd: &mut Testpmd) -> Result<(), Failed> {
     let [destination, from, to, source] = [hash(33)?, hash(35)?, hash(37)?, hash(29)?];
     let right = destination == from && from == to && to != source;
     ensure(right, || format!("{destination} {from} {to} {source}"))?;
-    testpmd.answer("flow flush 0")?;
-    testpmd.answer("flow flush 1").map(|_| ())
+    testpmd.each("flow flush PORT").map(|_| ())
 }
 
 /// Rules of rte_flow that the driver makes flow director filters of: to a queue with a mark, and to nowhere.
@@ -273,20 +281,17 @@ fn filters(testpmd: &mut Testpmd) -> Result<(), Failed> {
         }
         let stats = testpmd.stats(0)?;
         ensure(stats.get("rx_flow_director_sb_match_packets") >= Some(&1), || format!("{stats:?}"))?;
-        for port in 0..2 {
-            testpmd.expect(&format!("flow flush {port}"), &[])?;
-        }
+        testpmd.each("flow flush PORT")?;
     }
     for port in 0..2 {
         testpmd.expect(&format!("flow create {port} {rule} drop / end"), &["Flow rule #0 created"])?;
     }
     let make = move |port, n| {
         let frame = packet(n, 90).frame(macs(port), n);
-        Pair { back: if n == 8 { Vec::new() } else { frame.clone() }, sent: frame }
+        Pair::same_if(n != 8, frame)
     };
     pass(testpmd, Round { count: 64, in_flight: 8, in_order: false, make: Arc::new(make) })?;
-    testpmd.answer("flow flush 0")?;
-    testpmd.answer("flow flush 1")?;
+    testpmd.each("flow flush PORT")?;
     let said = look_at(testpmd, frame)?;
     ensure(!said.contains("FDIR matched"), || format!("a filter that was removed matches: {said}"))
 }
@@ -307,7 +312,7 @@ fn chosen(destinations: [[u8; 6]; 2], tags: [u16; 2], wanted: fn(u32) -> bool) -
             frame[5] = port as u8;
         }
         frame.splice(12..12, [[0x81, 0], tags[n as usize >> 1 & 1].to_be_bytes()].concat());
-        Pair { back: if wanted(n) { frame.clone() } else { Vec::new() }, sent: frame }
+        Pair::same_if(wanted(n), frame)
     };
     Round { count: 64, in_flight: 8, in_order: false, make: Arc::new(make) }
 }
@@ -318,34 +323,76 @@ fn addresses(testpmd: &mut Testpmd) -> Result<(), Failed> {
     let foreign = [2, 0, 0, 0, 0x77, 0x77];
     testpmd.answer("set promisc all off")?;
     pass(testpmd, chosen([Testpmd::mac(0), foreign], [5, 6], |n| n & 1 == 0))?;
-    for port in 0..2 {
-        testpmd.answer(&format!("mac_addr add {port} 02:00:00:00:77:77"))?;
-        testpmd.answer(&format!("vlan set filter on {port}"))?;
-        testpmd.answer(&format!("rx_vlan add 5 {port}"))?;
+    for command in ["mac_addr add PORT 02:00:00:00:77:77", "vlan set filter on PORT", "rx_vlan add 5 PORT"] {
+        testpmd.each(command)?;
     }
     pass(testpmd, chosen([Testpmd::mac(0), foreign], [5, 6], |n| n & 2 == 0))?;
-    for port in 0..2 {
-        testpmd.answer(&format!("vlan set filter off {port}"))?;
-        testpmd.answer(&format!("mac_addr remove {port} 02:00:00:00:77:77"))?;
-    }
+    testpmd.each("vlan set filter off PORT")?;
+    testpmd.each("mac_addr remove PORT 02:00:00:00:77:77")?;
     pass(testpmd, chosen([Testpmd::mac(0), foreign], [5, 6], |n| n & 1 == 0))?;
     testpmd.answer("set promisc all on").map(|_| ())
 }
 
 /// A tag is taken out of what comes in and another put into what goes out.
 fn tags(testpmd: &mut Testpmd) -> Result<(), Failed> {
-    let set = ["vlan set strip on 0", "vlan set strip on 1", "tx_vlan set 0 100", "tx_vlan set 1 100"];
-    testpmd.configure(&set)?;
+    testpmd.configure(&["vlan set strip on PORT", "tx_vlan set PORT 100"])?;
     let make = move |port, n| {
         let mut sent = packet(n, 90).frame(macs(port), n);
         sent.splice(12..12, [0x81, 0, 0x20, 5]);
         let mut back = swapped(&sent);
         back[14..16].copy_from_slice(&[0, 100]);
-        Pair { sent, back }
+        Pair::new(sent, back)
     };
     testpmd.answer("set fwd macswap")?;
     pass(testpmd, Round { count: 200, in_flight: 64, in_order: false, make: Arc::new(make) })?;
-    testpmd.configure(&["vlan set strip off 0", "vlan set strip off 1", "tx_vlan reset 0", "tx_vlan reset 1"])
+    testpmd.configure(&["vlan set strip off PORT", "tx_vlan reset PORT"])
+}
+
+/// Frames that testpmd makes by itself, at its own pace: 64 bytes of UDP from and to well-known addresses.
+fn txonly(testpmd: &mut Testpmd) -> Result<(), Failed> {
+    let check = |port: usize, frame: &[u8]| {
+        let macs = [[2, 0, 0, 0, 0, port as u8 ^ 1], Testpmd::mac(port)];
+        let headers = [0x08, 0, 0x45, 0, 0, 50];
+        frame.len() == 64 && frame[..12] == *macs.as_flattened() && frame[12..18] == headers
+    };
+    testpmd.answer("set fwd txonly")?;
+    testpmd.answer("clear port stats all")?;
+    testpmd.exchange.expect_made(Some(Arc::new(check)));
+    testpmd.answer("start")?;
+    testpmd.exchange.wait_made(100_000)?;
+    testpmd.expect("stop", &["Done."])?;
+    testpmd.exchange.expect_made(None);
+    for port in 0..2 {
+        let stats = testpmd.stats(port)?;
+        let made = testpmd.exchange.tallies()[port ^ 1].made;
+        let books = [stats.get("TX-packets"), stats.get("TX-errors")];
+        ensure(books == [Some(&made), Some(&0)], || format!("port {port} made {made}: {stats:?}"))?;
+    }
+    Ok(())
+}
+
+/// Ports and queues that are stopped, reset, taken away and brought back.
+fn comings_and_goings(testpmd: &mut Testpmd) -> Result<(), Failed> {
+    for _ in 0..20 {
+        testpmd.configure(&[])?;
+        forward(testpmd, "macswap", macswap(300, 90))?;
+    }
+    for queue in ["rxq 1", "txq 1"] {
+        testpmd.each(&format!("port PORT {queue} stop"))?;
+        testpmd.each(&format!("port PORT {queue} start"))?;
+        forward(testpmd, "macswap", macswap(300, 90))?;
+    }
+    testpmd.expect("port stop all", &["Done"])?;
+    for port in 0..2 {
+        testpmd.expect(&format!("port reset {port}"), &["Done"])?;
+    }
+    testpmd.expect("port start all", &["Done"])?;
+    forward(testpmd, "macswap", macswap(300, 90))?;
+    testpmd.each("set link-down port PORT")?;
+    testpmd.expect("show port info 0", &["Link status: down"])?;
+    testpmd.each("set link-up port PORT")?;
+    testpmd.expect("show port info 0", &["Link status: up"])?;
+    forward(testpmd, "macswap", macswap(300, 90)).map(|_| ())
 }
 
 /// Every size in every mode by both paths, rings of other sizes, and 20 restarts.
@@ -357,6 +404,7 @@ fn everything(ground: &Ground) -> Result<(), Failed> {
             "",
             "--rxq=2 --txq=2 --enable-rx-cksum",
             "--rxd=64 --txd=128 --burst=8",
+            "--disable-crc-strip",
             "--rxd=4096 --txd=4096 --total-num-mbufs=20480",
         ] {
             testpmd.start(&format!("--force-max-simd-bitwidth={bits}"), &format!("--rss-udp {own}"))?;
@@ -375,10 +423,8 @@ fn everything(ground: &Ground) -> Result<(), Failed> {
         }
     }
     testpmd.start("", "--rxq=2 --txq=2 --rss-udp")?;
-    for _ in 0..20 {
-        testpmd.configure(&[])?;
-        forward(&mut testpmd, "macswap", macswap(300, 90))?;
-    }
+    comings_and_goings(&mut testpmd)?;
+    txonly(&mut testpmd)?;
     testpmd.quit()?;
     testpmd.end().map(|_| ())
 }
