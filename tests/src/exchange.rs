@@ -70,6 +70,7 @@ struct State {
     round: Option<Round>,
     /// The machine makes frames by itself.
     check: Option<Arc<Check>>,
+    loses: bool,
     directions: Vec<Direction>,
 }
 
@@ -102,7 +103,7 @@ impl Exchange {
     /// Wires for `ports` ports, without frames.
     pub fn new(ports: usize) -> Self {
         let directions = (0..ports).map(|_| Direction::default()).collect();
-        let state = Mutex::new(State { round: None, check: None, directions });
+        let state = Mutex::new(State { round: None, check: None, loses: false, directions });
         Self(Arc::new(Shared { state, changed: Condvar::new() }))
     }
 
@@ -132,6 +133,11 @@ impl Exchange {
         let outcome = self.wait(count);
         self.state().round = None;
         outcome
+    }
+
+    /// From now on frames that find no descriptor are lost; or no longer.
+    pub fn lose_frames(&self, lose: bool) {
+        self.state().loses = lose;
     }
 
     /// From now on the machine makes frames by itself, right by `check`; or no longer.
@@ -212,6 +218,10 @@ impl Wire for CardEnd {
         }
         drop(state);
         self.exchange.0.changed.notify_all();
+    }
+
+    fn waits(&self) -> bool {
+        !self.exchange.state().loses
     }
 
     fn receive(&mut self) -> Option<&[u8]> {

@@ -183,10 +183,11 @@ impl Testpmd {
         let (ports, tallies) = (self.handle.status(), self.exchange.tallies());
         for (index, port) in ports.iter().enumerate() {
             ensure(port.violations.is_empty() && port.counters.dma_faults == 0, || format!("{port:?}"))?;
-            let received = port.counters.rx_frames + port.counters.rx_filtered;
-            let books = (received, port.counters.rx_missed, port.counters.tx_frames);
+            let counters = port.counters;
+            let received = counters.rx_frames + counters.rx_filtered + counters.rx_missed;
+            let books = (received, counters.tx_frames);
             let partner = tallies[index ^ 1];
-            let wires = (tallies[index].offered, 0, partner.returned + partner.made);
+            let wires = (tallies[index].offered, partner.returned + partner.made);
             ensure(books == wires, || format!("port {index}: {port:?}, the wire: {wires:?}"))?;
         }
         Ok(ports)

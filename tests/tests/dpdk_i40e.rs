@@ -183,7 +183,7 @@ fn forwards(ground: &Ground) -> Result<(), Failed> {
 /// What the card finds out about frames, as testpmd prints it or acts upon it.
 fn offloads(ground: &Ground) -> Result<(), Failed> {
     let mut testpmd = Testpmd::boot(ground)?;
-    testpmd.start("", "--rxq=2 --txq=2 --rss-udp --enable-rx-cksum")?;
+    testpmd.start("", "--rxq=2 --txq=2 --rxd=256 --txd=256 --rss-udp --enable-rx-cksum")?;
     for hardware in [false, true] {
         let place = if hardware { "hw" } else { "sw" };
         let set = ["ip", "udp", "tcp"].map(|what| format!("csum set {what} {place} PORT"));
@@ -207,6 +207,7 @@ fn offloads(ground: &Ground) -> Result<(), Failed> {
     testpmd.handle.set_link(0, true);
     testpmd.wait_for("link state change event")?;
     testpmd.expect("show port info 0", &["Link status: up", "Link speed: 10 Gbps"])?;
+    losses(&mut testpmd)?;
     forward(&mut testpmd, "macswap", macswap(500, 78))?;
     testpmd.quit()?;
     testpmd.end().map(|_| ())
@@ -346,6 +347,25 @@ fn tags(testpmd: &mut Testpmd) -> Result<(), Failed> {
     testpmd.answer("set fwd macswap")?;
     pass(testpmd, Round { count: 200, in_flight: 64, in_order: false, make: Arc::new(make) })?;
     testpmd.configure(&["vlan set strip off PORT", "tx_vlan reset PORT"])
+}
+
+/// While testpmd does not forward, the rings fill up: what finds no descriptor, and what is longer than a ring takes, is
+/// counted, and nothing else.
+fn losses(testpmd: &mut Testpmd) -> Result<(), Failed> {
+    testpmd.answer("clear port stats all")?;
+    testpmd.exchange.lose_frames(true);
+    let make = |_, n: u32| Pair::same_if(false, numbered(n, if n < 10 { 1600 } else { 100 }));
+    testpmd.exchange(Round { count: 1000, in_flight: 1000, in_order: true, make: Arc::new(make) })?;
+    // An answer comes after what the cards were given before it.
+    testpmd.answer("")?;
+    for port in 0..2 {
+        let stats = testpmd.stats(port)?;
+        let [packets, missed, errors] = ["RX-packets", "RX-missed", "RX-errors"].map(|name| stats[name]);
+        let right = packets + missed == 990 && (1..=512).contains(&packets) && errors == 10;
+        ensure(right, || format!("port {port}: {stats:?}"))?;
+    }
+    testpmd.exchange.lose_frames(false);
+    Ok(())
 }
 
 /// Frames that testpmd makes by itself, at its own pace: 64 bytes of UDP from and to well-known addresses.

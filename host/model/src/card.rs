@@ -369,11 +369,11 @@ impl Card {
             60..=MAX_FRAME if !self.firmware.filters.pass(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME if self.is_own(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME => self.deliver(frame),
-            _ => Some(Lost::Long),
+            _ => Some(Lost::Oversize),
         };
         match lost {
             None => self.counters.received(&mut self.registers, frame),
-            Some(why) => self.counters.lost(&mut self.registers, why),
+            Some(why) => self.counters.lost(&mut self.registers, frame, why),
         }
     }
 
@@ -384,6 +384,7 @@ impl Card {
 
     pub fn deliver(&mut self, frame: &[u8]) -> Option<Lost> {
         let filter = self.flow_director.find(&mut self.registers, frame);
+        self.counters.rx_directed += u64::from(filter.is_some());
         let (mut queue, hash) = self.choose_queue(frame);
         match filter {
             Some(filter) if filter.destination == Destination::Drop || filter.vsi != VSI_NUMBER => {
