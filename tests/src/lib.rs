@@ -10,6 +10,7 @@ pub mod linux;
 pub mod machine;
 pub mod packets;
 pub mod port;
+pub mod rounds;
 pub mod testpmd;
 
 pub use port::{TestPort, TestWire};

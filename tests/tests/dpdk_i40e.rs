@@ -1,6 +1,7 @@
 //! The software XL710 under DPDK's own i40e driver: Debian's testpmd in a guest with two cards.
 //!
-//! Every frame must come back as the forwarding mode has it, and testpmd's account must be the wires'.
+//! Every frame must come back as the forwarding mode has it, and testpmd's account must be the wires'. The loops for AVX2
+//! are not among what runs: the driver takes them on CPUs with AVX-512 only, which QEMU does not have.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use rig::dpdk::Dpdk;
 use rig::exchange::{Pair, Round, Tally};
 use rig::frames::{numbered, swapped};
 use rig::machine::{Ground, case, ensure, run_with};
-use rig::packets::Packet;
+use rig::rounds::{csum, io, macs, macswap, packet, tso, wrong_ip, wrong_l4};
 use rig::testpmd::{Testpmd, numbers};
 
 fn main() -> ExitCode {
@@ -24,73 +25,6 @@ fn main() -> ExitCode {
         cases.push(case("testpmd_forwards_every_size_and_restarts_20_times", everything));
     }
     run_with(cases, missing)
-}
-
-/// MAC addresses of frames for port `port`.
-fn macs(port: usize) -> [[u8; 6]; 2] {
-    [[2, 0, 0, 0, 0x10, port as u8], [2, 0, 0, 0, 0x20, port as u8]]
-}
-
-/// One of 64 flows, of `len` bytes.
-fn packet(n: u32, len: usize) -> Packet {
-    let flow = n as u16 % 64;
-    Packet { v6: n & 1 != 0, tcp: n & 2 != 0, addresses: [flow as u8 + 1, 200], ports: [1024 + flow, 9], len }
-}
-
-/// Frames that come back as they are, with sizes that go over `sizes` evenly.
-fn io(count: u32, sizes: std::ops::Range<usize>) -> Round {
-    let make = move |port, n: u32| {
-        let frame = numbered(n << 1 | port as u32, sizes.start + n as usize * 7 % sizes.len());
-        Pair::same(frame)
-    };
-    Round { count, in_flight: 128, in_order: true, make: Arc::new(make) }
-}
-
-/// Flows that come back with their MAC addresses exchanged.
-fn macswap(count: u32, len: usize) -> Round {
-    let make = move |port, n| {
-        let frame = packet(n, len).frame(macs(port), n);
-        Pair::new(frame.clone(), swapped(&frame))
-    };
-    Round { count, in_flight: 128, in_order: false, make: Arc::new(make) }
-}
-
-/// Flows of which some have wrong checksums; they come back with right ones, and testpmd's addresses.
-fn csum(count: u32, len: usize) -> Round {
-    let make = move |port: usize, n| {
-        let packet = packet(n, len);
-        let mut sent = packet.frame(macs(port), n);
-        let peer = [2, 0, 0, 0, 0, port as u8 ^ 1];
-        let back = packet.frame([peer, Testpmd::mac(port ^ 1)], n);
-        let (ip, l4) = packet.checksums();
-        if let (true, Some(at)) = (wrong_ip(n), ip) {
-            sent[at] ^= 0x55;
-        }
-        if wrong_l4(n) {
-            sent[l4 + 1] ^= 0x55;
-        }
-        Pair::new(sent, back)
-    };
-    Round { count, in_flight: 128, in_order: false, make: Arc::new(make) }
-}
-
-/// TCP frames of 3000 to 8999 bytes that come back in segments of 800 bytes of payload.
-fn tso(count: u32) -> Round {
-    let make = move |port: usize, n: u32| {
-        let packet = Packet { tcp: true, ..packet(n, 3000 + n as usize * 7 % 6000) };
-        let peer = [2, 0, 0, 0, 0, port as u8 ^ 1];
-        let whole = packet.frame([peer, Testpmd::mac(port ^ 1)], n);
-        Pair { sent: packet.frame(macs(port), n), back: packet.segments(&whole, 800) }
-    };
-    Round { count, in_flight: 64, in_order: false, make: Arc::new(make) }
-}
-
-fn wrong_ip(n: u32) -> bool {
-    n / 4 % 3 == 1
-}
-
-fn wrong_l4(n: u32) -> bool {
-    n / 4 % 5 == 2
 }
 
 /// Forwards a round with `mode`; testpmd must have seen what the wires have. Returns what `stop` says.
@@ -371,7 +305,7 @@ fn losses(testpmd: &mut Testpmd) -> Result<(), Failed> {
 /// Frames that testpmd makes by itself, at its own pace: 64 bytes of UDP from and to well-known addresses.
 fn txonly(testpmd: &mut Testpmd) -> Result<(), Failed> {
     let check = |port: usize, frame: &[u8]| {
-        let macs = [[2, 0, 0, 0, 0, port as u8 ^ 1], Testpmd::mac(port)];
+        let macs = [[2, 0, 0, 0, 0, port as u8], Testpmd::mac(port)];
         let headers = [0x08, 0, 0x45, 0, 0, 50];
         frame.len() == 64 && frame[..12] == *macs.as_flattened() && frame[12..18] == headers
     };

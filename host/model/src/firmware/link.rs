@@ -10,6 +10,9 @@ pub struct Link {
     pub plugged: bool,
     /// The driver has switched the PHY off by a configuration without types.
     off: bool,
+    /// Pause, link and negotiation bits of the driver's configuration. Pause frames are not modelled: the other end of
+    /// the cable agrees to none.
+    abilities: u8,
     /// The next change is reported as an event.
     pub report_changes: bool,
     mask: u16,
@@ -20,13 +23,16 @@ pub struct Link {
 
 const GET_LINK_STATUS: u16 = 0x0607;
 const MASK_LINK: u16 = 2;
+const LINK_ENABLED_AND_AN: u8 = 0x18;
 
 impl Link {
     pub fn new(device_id: u16) -> Self {
         // 40GBASE-SR4 on a card for QSFP+, else 10GBASE-SR.
         let (phy_type, speed) =
             if (0x1583..=0x1584).contains(&device_id) { (0x19, 0x10) } else { (0x14, 0x08) };
-        Self { plugged: true, off: false, report_changes: false, mask: 0, phy_type, speed, max_frame: 9728 }
+        let abilities = LINK_ENABLED_AND_AN;
+        let (plugged, off, report_changes, mask, max_frame) = (true, false, false, 0, 9728);
+        Self { plugged, off, abilities, report_changes, mask, phy_type, speed, max_frame }
     }
 
     /// Frames cross.
@@ -50,7 +56,9 @@ impl Link {
         match request.opcode {
             0x0600 => self.abilities(request),
             0x0601 => {
+                const AT_ONCE: u8 = 0x20;
                 self.off = request.u32(0) == 0 || request.u8(4) == 0;
+                self.abilities = request.u8(5) & !AT_ONCE;
                 Reply::ok()
             }
             0x0603 => {
@@ -110,7 +118,6 @@ impl Link {
     }
 
     fn abilities(&self, request: &Request) -> Reply {
-        const LINK_ENABLED_AND_AN: u8 = 0x18;
         let mut buffer = vec![0; request.buffer.len()];
         let types = (1_u64 << self.phy_type).to_le_bytes();
         let mut put = |at: usize, bytes: &[u8]| {
@@ -124,8 +131,35 @@ impl Link {
             put(4, &[self.speed]);
             put(13, &types[4..5]);
         }
-        put(5, &[LINK_ENABLED_AND_AN]);
+        put(5, &[if initial { LINK_ENABLED_AND_AN } else { self.abilities }]);
         put(20, &[0x03, 0x10, 0x00]);
         Reply::ok().with_buffer(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(opcode: u16, params: &[u8]) -> Request {
+        let mut request = Request { opcode, params: [0; 16], buffer: vec![0; 536] };
+        request.params[..params.len()].copy_from_slice(params);
+        request
+    }
+
+    /// What was set is there, and what the card began with is there still.
+    #[test]
+    fn abilities_are_what_was_set() {
+        let mut link = Link::new(0x1572);
+        let faults = Faults::default();
+        // Set PHY Config: 10GBASE-SR, 10G, pause both ways, link, at once.
+        link.command(&request(0x0601, &[0, 0, 0x10, 0, 8, 0x2b]), &faults);
+        let current = link.command(&request(0x0600, &[0]), &faults).buffer;
+        let initial = link.command(&request(0x0600, &[2]), &faults).buffer;
+        assert_eq!((&current[..6], initial[5]), (&[0, 0, 0x10, 0, 8, 0x0b][..], 0x18));
+        // Without types the PHY is off, and has none.
+        link.command(&request(0x0601, &[0; 6]), &faults);
+        let current = link.command(&request(0x0600, &[0]), &faults).buffer;
+        assert_eq!((&current[..6], link.up()), (&[0; 6][..], false));
     }
 }
