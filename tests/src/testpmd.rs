@@ -135,12 +135,13 @@ impl Testpmd {
         self.exchange.run(&self.handle, round)
     }
 
-    /// Waits until it says a text by itself.
+    /// Asks until the answer contains `text`: for what testpmd learns by itself. The guest's time is the bound.
     ///
     /// # Errors
-    /// It does not.
-    pub fn wait_for(&mut self, text: &str) -> Result<(), Failed> {
-        self.guest.wait_for(text).map(|_| ())
+    /// The time is up.
+    pub fn until(&mut self, command: &str, text: &str) -> Result<(), Failed> {
+        while !self.answer(command)?.contains(text) {}
+        Ok(())
     }
 
     /// Numbers of `show port stats` and `show port xstats`.
