@@ -17,12 +17,32 @@ const SILENCE: Duration = Duration::from_secs(60);
 pub struct Pair {
     /// What a port receives.
     pub sent: Vec<u8>,
-    /// What its partner sends.
-    pub back: Vec<u8>,
+    /// What its partner sends for it.
+    pub back: Vec<Vec<u8>>,
+}
+
+impl Pair {
+    /// `back` comes back for `sent`.
+    pub fn new(sent: Vec<u8>, back: Vec<u8>) -> Self {
+        Self { sent, back: vec![back] }
+    }
+
+    /// A frame that comes back as it is.
+    pub fn same(frame: Vec<u8>) -> Self {
+        Self::new(frame.clone(), frame)
+    }
+
+    /// A frame that does not come back unless it is `wanted`.
+    pub fn same_if(wanted: bool, frame: Vec<u8>) -> Self {
+        Self { back: if wanted { vec![frame.clone()] } else { Vec::new() }, sent: frame }
+    }
 }
 
 /// Makes frame number `n` of those that port `port` receives.
 pub type Make = dyn Fn(usize, u32) -> Pair + Send + Sync;
+
+/// Says whether a frame that port `port` sends by itself is right.
+pub type Check = dyn Fn(usize, &[u8]) -> bool + Send + Sync;
 
 /// Frames of each direction in a round.
 #[derive(Clone)]
@@ -48,6 +68,9 @@ struct Shared {
 
 struct State {
     round: Option<Round>,
+    /// The machine makes frames by itself.
+    check: Option<Arc<Check>>,
+    loses: bool,
     directions: Vec<Direction>,
 }
 
@@ -70,7 +93,9 @@ pub struct Tally {
     pub returned: u64,
     /// Bytes of them, without FCS.
     pub returned_bytes: u64,
-    /// Frames that came back otherwise, or out of order.
+    /// Frames that the partner made by itself.
+    pub made: u64,
+    /// Frames that came back otherwise, or out of order, or were made wrong.
     pub wrong: u64,
 }
 
@@ -78,7 +103,7 @@ impl Exchange {
     /// Wires for `ports` ports, without frames.
     pub fn new(ports: usize) -> Self {
         let directions = (0..ports).map(|_| Direction::default()).collect();
-        let state = Mutex::new(State { round: None, directions });
+        let state = Mutex::new(State { round: None, check: None, loses: false, directions });
         Self(Arc::new(Shared { state, changed: Condvar::new() }))
     }
 
@@ -108,6 +133,35 @@ impl Exchange {
         let outcome = self.wait(count);
         self.state().round = None;
         outcome
+    }
+
+    /// From now on frames that find no descriptor are lost; or no longer.
+    pub fn lose_frames(&self, lose: bool) {
+        self.state().loses = lose;
+    }
+
+    /// From now on the machine makes frames by itself, right by `check`; or no longer.
+    pub fn expect_made(&self, check: Option<Arc<Check>>) {
+        self.state().check = check;
+    }
+
+    /// Waits until every port has made `count` frames since the exchange began.
+    ///
+    /// # Errors
+    /// One is wrong, or there are no more.
+    pub fn wait_made(&self, count: u64) -> Result<(), Failed> {
+        let mut state = self.state();
+        loop {
+            let tallies: Vec<Tally> = state.directions.iter().map(|direction| direction.tally).collect();
+            if tallies.iter().all(|tally| tally.made >= count) {
+                return Ok(());
+            }
+            let (guard, waited) = self.0.changed.wait_timeout(state, SILENCE).expect("no wire panics");
+            state = guard;
+            if waited.timed_out() || tallies.iter().any(|tally| tally.wrong != 0) {
+                return Err(format!("not {count} frames each: {tallies:?}").into());
+            }
+        }
     }
 
     fn wait(&self, count: u32) -> Result<(), Failed> {
@@ -150,7 +204,14 @@ impl Wire for CardEnd {
         }
         let mut state = self.exchange.state();
         let in_order = state.round.as_ref().is_none_or(|round| round.in_order);
+        let made = state.check.as_ref().map(|check| check(self.port, frame));
         let way = &mut state.directions[self.port ^ 1];
+        if let Some(right) = made {
+            way.tally.made += 1;
+            way.tally.wrong += u64::from(!right);
+            drop(state);
+            return self.exchange.0.changed.notify_all();
+        }
         match way.under_way.iter().position(|back| back == frame) {
             Some(place) if place == 0 || !in_order => {
                 way.under_way.remove(place);
@@ -161,6 +222,10 @@ impl Wire for CardEnd {
         }
         drop(state);
         self.exchange.0.changed.notify_all();
+    }
+
+    fn waits(&self) -> bool {
+        !self.exchange.state().loses
     }
 
     fn receive(&mut self) -> Option<&[u8]> {
@@ -174,8 +239,13 @@ impl Wire for CardEnd {
         way.next += 1;
         way.tally.offered += 1;
         way.tally.offered_bytes += pair.sent.len() as u64;
-        way.under_way.push_back(pair.back);
+        way.under_way.extend(pair.back);
+        let last = way.next == round.count;
         self.current = pair.sent;
+        drop(state);
+        if last {
+            self.exchange.0.changed.notify_all();
+        }
         Some(&self.current)
     }
 }

@@ -59,6 +59,11 @@ impl Guest {
         }
     }
 
+    /// Gives it this long from now on.
+    pub fn allow(&mut self, time: Duration) {
+        self.until = Instant::now() + time;
+    }
+
     /// Everything that was waited for so far, and what came before it.
     pub fn said(&self) -> &str {
         &self.said

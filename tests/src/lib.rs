@@ -14,6 +14,7 @@ pub mod linux;
 pub mod machine;
 pub mod packets;
 pub mod port;
+pub mod rounds;
 pub mod stepped;
 pub mod testpmd;
 

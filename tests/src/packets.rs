@@ -69,8 +69,34 @@ impl Packet {
         frame
     }
 
+    /// What a card that segments makes of its frame `frame`, a TCP packet: pieces of `mss` bytes of payload, each with
+    /// headers of its own.
+    pub fn segments(&self, frame: &[u8], mss: usize) -> Vec<Vec<u8>> {
+        let (head, payload) = frame.split_at(self.headers());
+        let number = |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+        let pieces = payload.chunks(mss).enumerate();
+        let segment = |(index, piece): (usize, &[u8])| {
+            let mut segment = [head, piece].concat();
+            let (len, l4_len) = (segment.len() as u16 - 14, segment.len() - self.l4_at());
+            if self.v6 {
+                segment[18..20].copy_from_slice(&(l4_len as u16).to_be_bytes());
+            } else {
+                let id = (number(16) as u16).wrapping_add(index as u16);
+                segment[16..18].copy_from_slice(&len.to_be_bytes());
+                segment[18..20].copy_from_slice(&id.to_be_bytes());
+            }
+            let at = self.l4_at() + 4;
+            let sequence = number(at).wrapping_add((index * mss) as u32);
+            segment[at..at + 4].copy_from_slice(&sequence.to_be_bytes());
+            self.fill(&mut segment, 6, l4_len);
+            segment
+        };
+        pieces.map(segment).collect()
+    }
+
     fn fill(&self, frame: &mut [u8], protocol: u8, l4_len: usize) {
         let (ip, l4) = self.checksums();
+        ip.into_iter().chain([l4]).for_each(|at| frame[at..at + 2].fill(0));
         if let Some(at) = ip {
             let sum = checksum(&[&frame[14..34]]);
             frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());

@@ -1,6 +1,7 @@
 //! A testpmd that runs in a guest: its command line, its answers, its numbers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use libtest_mimic::Failed;
 use model::vfio_user::PortStatus;
@@ -31,6 +32,9 @@ pub struct Testpmd {
 pub type Numbers = BTreeMap<String, u64>;
 
 impl Testpmd {
+    /// An X710 and an XL710.
+    const DEVICES: [u16; 2] = [0x1572, 0x1583];
+
     /// Address of card `port`.
     pub fn mac(port: usize) -> [u8; 6] {
         [0x68, 5, 0xca, 0, 0xd0, port as u8]
@@ -48,7 +52,11 @@ impl Testpmd {
         let exchange = Exchange::new(2);
         let (mut cards, mut sockets) = (Vec::new(), Vec::new());
         for (port, wire) in exchange.wires().into_iter().enumerate() {
-            let config = PortConfig { device_id: 0x1572, mac: Self::mac(port), name: format!("dpdk{port}") };
+            let config = PortConfig {
+                device_id: Self::DEVICES[port],
+                mac: Self::mac(port),
+                name: format!("dpdk{port}"),
+            };
             sockets.push(folder.path().join(format!("card{port}")));
             cards.push((sockets[port].clone(), Xl710::new(config, wire)));
         }
@@ -58,6 +66,11 @@ impl Testpmd {
         let mut guest = Guest::start(dpdk.command(&ground.qemu, &initramfs, &sockets))?;
         guest.wait_for("guest ready")?;
         Ok(Self { guest, handle, verbose: false, exchange, server, _folder: folder })
+    }
+
+    /// Gives the guest this long from now on.
+    pub fn allow(&mut self, time: Duration) {
+        self.guest.allow(time);
     }
 
     /// Starts testpmd with these arguments of EAL and of its own.
@@ -92,14 +105,23 @@ impl Testpmd {
         Ok(answer)
     }
 
-    /// Gives these commands to testpmd while its ports are stopped.
+    /// Gives a command for each port, with the port's number in place of `PORT`. Returns the answers.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn each(&mut self, command: &str) -> Result<String, Failed> {
+        let ports = 0..Self::DEVICES.len();
+        ports.map(|port| self.answer(&command.replace("PORT", &port.to_string()))).collect()
+    }
+
+    /// Gives these commands for each port while the ports are stopped.
     ///
     /// # Errors
     /// The ports do not start again.
     pub fn configure(&mut self, commands: &[&str]) -> Result<(), Failed> {
         self.expect("port stop all", &["Done"])?;
         for command in commands {
-            self.answer(command)?;
+            self.each(command)?;
         }
         self.expect("port start all", &["Done"])?;
         Ok(())
@@ -113,12 +135,13 @@ impl Testpmd {
         self.exchange.run(&self.handle, round)
     }
 
-    /// Waits until it says a text by itself.
+    /// Asks until the answer contains `text`: for what testpmd learns by itself. The guest's time is the bound.
     ///
     /// # Errors
-    /// It does not.
-    pub fn wait_for(&mut self, text: &str) -> Result<(), Failed> {
-        self.guest.wait_for(text).map(|_| ())
+    /// The time is up.
+    pub fn until(&mut self, command: &str, text: &str) -> Result<(), Failed> {
+        while !self.answer(command)?.contains(text) {}
+        Ok(())
     }
 
     /// Numbers of `show port stats` and `show port xstats`.
@@ -141,11 +164,12 @@ impl Testpmd {
         ensure(line.ends_with("with 0"), || line)
     }
 
-    /// Ends the guest; no card may have had anything to complain of.
+    /// Ends the guest; no card may have had anything to complain of, nor the guest's kernel, and what the cards saw
+    /// must be what the wires carried.
     ///
     /// # Errors
-    /// One had, or the guest's kernel had.
-    pub fn end(mut self) -> Result<(String, Vec<PortStatus>), Failed> {
+    /// One of that is not so.
+    pub fn end(mut self) -> Result<Vec<PortStatus>, Failed> {
         self.guest.say("end\n")?;
         self.guest.wait_for("guest done")?;
         let (_, said) = self.guest.end()?;
@@ -153,11 +177,21 @@ impl Testpmd {
         if let Some(server) = self.server.take() {
             server.join().map_err(|_| "the model panicked")??;
         }
-        let ports = self.handle.status();
-        for port in &ports {
-            ensure(port.violations.is_empty() && port.counters.dma_faults == 0, || format!("{port:?}"))?;
+        for line in said.lines().filter_map(|line| line.strip_prefix("log ")) {
+            let level = line.strip_prefix('<').and_then(|rest| rest.split('>').next()?.parse::<u32>().ok());
+            ensure(level.is_some_and(|level| level % 8 > 4), || format!("the kernel complains: {line}"))?;
         }
-        Ok((said, ports))
+        let (ports, tallies) = (self.handle.status(), self.exchange.tallies());
+        for (index, port) in ports.iter().enumerate() {
+            ensure(port.violations.is_empty() && port.counters.dma_faults == 0, || format!("{port:?}"))?;
+            let counters = port.counters;
+            let received = counters.rx_frames + counters.rx_filtered + counters.rx_missed;
+            let books = (received, counters.tx_frames);
+            let partner = tallies[index ^ 1];
+            let wires = (tallies[index].offered, partner.returned + partner.made);
+            ensure(books == wires, || format!("port {index}: {port:?}, the wire: {wires:?}"))?;
+        }
+        Ok(ports)
     }
 }
 

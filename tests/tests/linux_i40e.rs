@@ -136,7 +136,7 @@ fn linux_pings(ground: &Ground) -> Result<(), Failed> {
 }
 
 /// Two CPUs, several queues, MTU 9000, and what Linux turns on by itself: segmentation, checksums both ways, scattered
-/// receive, RSS.
+/// receive, RSS, and flow director filters for its TCP connections.
 fn linux_transfers(ground: &Ground) -> Result<(), Failed> {
     let (near, far) = PeerWire::pair();
     let outcome = run_guest(ground, TRANSFER, 2, vec![Box::new(near), Box::new(far)])?;
@@ -147,8 +147,9 @@ fn linux_transfers(ground: &Ground) -> Result<(), Failed> {
     for counter in ["rx_errors", "tx_errors", "rx_dropped", "rx_crc_errors", "rx_missed_errors"] {
         outcome.has(&format!("{counter} 0"))?;
     }
-    // What one card put on the wire the other took in.
     let [a, b] = [outcome.ports[0].counters, outcome.ports[1].counters];
+    ensure(a.rx_directed > 100 && b.rx_directed > 100, || format!("{a:?} {b:?}"))?;
+    // What one card put on the wire the other took in.
     ensure(a.tx_frames == b.rx_frames + b.rx_filtered, || format!("{a:?} {b:?}"))?;
     ensure(b.tx_frames == a.rx_frames + a.rx_filtered, || format!("{a:?} {b:?}"))
 }

@@ -53,7 +53,7 @@ impl Card {
     /// Powered on just now.
     pub fn new(config: PortConfig) -> Self {
         let queues = regs::QUEUES as usize;
-        let mut card = Self {
+        Self {
             pci: ConfigSpace::new(config.device_id, config.mac),
             bar3: vec![0; BAR3_BYTES as usize],
             registers: Registers::new(),
@@ -75,9 +75,7 @@ impl Card {
             started: Instant::now(),
             trace: None,
             config,
-        };
-        card.flow_director.reset(&mut card.registers);
-        card
+        }
     }
 
     pub fn read(&mut self, offset: u32, data: &mut [u8]) {
@@ -409,11 +407,11 @@ impl Card {
             60..=MAX_FRAME if self.is_own(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME if self.firmware.lldp.eats(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME => self.deliver(frame),
-            _ => Some(Lost::Long),
+            _ => Some(Lost::Oversize),
         };
         match lost {
             None => self.counters.received(&mut self.registers, frame),
-            Some(why) => self.counters.lost(&mut self.registers, why),
+            Some(why) => self.counters.lost(&mut self.registers, frame, why),
         }
         self.look_at_script();
     }
@@ -425,6 +423,7 @@ impl Card {
 
     pub fn deliver(&mut self, frame: &[u8]) -> Option<Lost> {
         let filter = self.flow_director.find(&mut self.registers, frame);
+        self.counters.rx_directed += u64::from(filter.is_some());
         let (mut queue, hash) = self.choose_queue(frame);
         match filter {
             Some(filter) if filter.destination == Destination::Drop || filter.vsi != VSI_NUMBER => {
@@ -483,7 +482,7 @@ impl Card {
             trace.note("reset");
         }
         self.registers.reset();
-        self.flow_director.reset(&mut self.registers);
+        self.flow_director.reset();
         self.hmc.reset();
         self.firmware.reset();
         self.interrupts.reset();

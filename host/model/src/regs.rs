@@ -3,6 +3,8 @@
 //! A register that nothing here gives a meaning to keeps what is written to it (datasheet: reserved registers aside).
 //! Offsets from the datasheet's "Device Registers".
 
+use crate::filter::fields;
+
 // Reset and identity.
 pub const PFGEN_CTRL: u32 = 0x09_2400;
 pub const PFGEN_CTRL_PFSWR: u32 = 1;
@@ -70,6 +72,7 @@ pub const GLINT_CTL: u32 = 0x03_f800;
 pub const PFQF_HENA: u32 = 0x24_5900;
 pub const PFQF_HKEY: u32 = 0x24_4800;
 pub const PFQF_HLUT: u32 = 0x24_0000;
+pub const GLQF_CTL: u32 = 0x26_9ba4;
 
 // Port.
 pub const PRTGL_SAH: u32 = 0x1e_2140;
@@ -163,10 +166,13 @@ impl Registers {
             (GLHMC_FCOEFOBJSZ, 6),
             (GLHMC_FCOEFMAX, 0x8000),
             (PRTGL_SAH, 9728 << 16),
+            // Hashes are Toeplitz's.
+            (GLQF_CTL, 1 << 1),
             // Another function owns the clock: no IEEE 1588 here.
             (PRTTSYN_CTL0, 0xf << 8),
         ] {
             self.set(offset, value);
         }
+        fields::set_defaults(self);
     }
 }

@@ -1,4 +1,7 @@
 //! What the card counts, in its registers. Datasheet: "Statistics". The byte counters of the port include the FCS.
+//!
+//! The port's counters have every good frame from the wire, the VSI's every frame that its filters let through, with
+//! those that found no descriptor or were longer than the queue takes (by drivers: DPDK subtracts these two).
 
 use crate::regs::Registers;
 
@@ -20,6 +23,8 @@ const GLV_GOTC: u32 = 0x32_8000;
 const GLV_UPRC: [u32; 3] = [0x36_c000, 0x36_cc00, 0x36_d800];
 const GLV_UPTC: [u32; 3] = [0x33_c000, 0x33_cc00, 0x33_d800];
 const GLV_RDPC: u32 = 0x31_0000;
+/// Frames longer than their queue takes, of function 0 (by drivers: `I40E_GL_RXERR1L`).
+const GL_RXERR1: u32 = 0x31_8000 + 8 * 128;
 const FCS: u64 = 4;
 
 /// What the MAC saw, for whoever owns the model.
@@ -33,6 +38,8 @@ pub struct Counters {
     pub rx_missed: u64,
     /// Frames that were too short, too long, or for somebody else.
     pub rx_filtered: u64,
+    /// Frames that a flow director filter matched, whatever became of them.
+    pub rx_directed: u64,
     /// Frames put on the wire.
     pub tx_frames: u64,
     /// Their bytes, without FCS, padding included.
@@ -52,7 +59,9 @@ pub struct Counters {
 pub enum Lost {
     /// Shorter than 60 bytes.
     Short,
-    /// Longer than the card or the queue takes.
+    /// Longer than the card takes.
+    Oversize,
+    /// Longer than the queue takes.
     Long,
     /// No filter matches.
     Filtered,
@@ -86,14 +95,22 @@ fn size_bin(len: u64) -> usize {
 impl Counters {
     /// A frame came in and was handed to the driver.
     pub fn received(&mut self, registers: &mut Registers, frame: &[u8]) {
-        let (len, kind) = (frame.len() as u64, kind(frame));
-        registers.count48(GLPRT_GORC, len + FCS);
-        registers.count48(GLPRT_UPRC[kind], 1);
-        registers.count48(GLPRT_PRC64[size_bin(len + FCS)], 1);
-        registers.count48(GLV_GORC + 8 * VSI_INDEX, len + FCS);
-        registers.count48(GLV_UPRC[kind] + 8 * VSI_INDEX, 1);
+        Self::count_port(registers, frame);
+        Self::count_vsi(registers, frame);
         self.rx_frames += 1;
-        self.rx_bytes += len;
+        self.rx_bytes += frame.len() as u64;
+    }
+
+    fn count_port(registers: &mut Registers, frame: &[u8]) {
+        let len = frame.len() as u64 + FCS;
+        registers.count48(GLPRT_GORC, len);
+        registers.count48(GLPRT_UPRC[kind(frame)], 1);
+        registers.count48(GLPRT_PRC64[size_bin(len)], 1);
+    }
+
+    fn count_vsi(registers: &mut Registers, frame: &[u8]) {
+        registers.count48(GLV_GORC + 8 * VSI_INDEX, frame.len() as u64 + FCS);
+        registers.count48(GLV_UPRC[kind(frame)] + 8 * VSI_INDEX, 1);
     }
 
     /// A frame went out.
@@ -115,10 +132,17 @@ impl Counters {
     }
 
     /// A frame came in and was not handed on.
-    pub fn lost(&mut self, registers: &mut Registers, why: Lost) {
+    pub fn lost(&mut self, registers: &mut Registers, frame: &[u8], why: Lost) {
+        if !matches!(why, Lost::Short | Lost::Oversize) {
+            Self::count_port(registers, frame);
+        }
+        if matches!(why, Lost::NoDescriptor | Lost::Long) {
+            Self::count_vsi(registers, frame);
+        }
         match why {
             Lost::Short => registers.count32(GLPRT_RUC, 1),
-            Lost::Long => registers.count32(GLPRT_ROC, 1),
+            Lost::Oversize => registers.count32(GLPRT_ROC, 1),
+            Lost::Long => registers.count48(GL_RXERR1, 1),
             Lost::Filtered => registers.count32(GLPRT_RUPP, 1),
             Lost::Directed => {}
             Lost::NoDescriptor => registers.count32(GLV_RDPC + 8 * VSI_INDEX, 1),
@@ -145,5 +169,22 @@ mod tests {
         assert_eq!([0x30_05e0, 0x30_05c0, 0x30_05a0].map(|at| registers.get(at)), [1, 1, 0]);
         assert_eq!([0x30_0480, 0x30_04a0, 0x30_0740].map(|at| registers.get(at)), [1, 1, 1]);
         assert_eq!(registers.get(GLV_GOTC + 8 * VSI_INDEX), 1518);
+    }
+
+    /// A frame that found no descriptor is among the frames of port and VSI; one that no filter wants among the port's
+    /// only.
+    #[test]
+    fn frames_that_are_lost_are_counted_where_they_came_by() {
+        let mut registers = Registers::new();
+        let mut counters = Counters::default();
+        let frame = [0x02; 60];
+        for why in [Lost::NoDescriptor, Lost::Long, Lost::Filtered, Lost::Short, Lost::Oversize] {
+            counters.lost(&mut registers, &frame, why);
+        }
+        let vsi = |at: u32| at + 8 * VSI_INDEX;
+        let read = [0x30_05a0, vsi(0x36_c000), vsi(0x31_0000), 0x31_8400].map(|at| registers.get(at));
+        assert_eq!(read, [3, 2, 1, 1]);
+        assert_eq!([GLPRT_RUC, GLPRT_ROC, GLPRT_RUPP].map(|at| registers.get(at)), [1, 1, 1]);
+        assert_eq!((counters.rx_frames, counters.rx_missed, counters.rx_filtered), (0, 1, 4));
     }
 }

@@ -1,5 +1,6 @@
 //! Which frames the function receives. Datasheet: "MAC and VLAN Filters", "VSI Promiscuous Modes".
 
+pub mod fields;
 pub mod rss;
 
 /// A perfect match of an address.

@@ -1,6 +1,8 @@
-//! Receive side scaling: a hash over a flow's addresses and ports chooses an entry of a table. Datasheet: "Receive Side
-//! Scaling"; the hash is Toeplitz's, as in the RSS specification of Microsoft.
+//! Receive side scaling: a hash over a flow's addresses and ports, or what registers choose else, chooses an entry of a
+//! table. Datasheet: "Receive Side Scaling"; the hash is Toeplitz's, as in the RSS specification of Microsoft, and never
+//! the simple or the symmetric one that registers can ask for.
 
+use super::fields;
 use crate::parse::{self, Ip, L4};
 use crate::regs::{self, Registers};
 
@@ -29,16 +31,13 @@ pub fn class_of(frame: &[u8]) -> u8 {
 
 /// The hash of a frame, if one is made for its class.
 pub fn hash(registers: &Registers, frame: &[u8]) -> Option<u32> {
-    let ip = parse::parse(frame).ip?;
-    let class = packet_class(&ip);
-    let enabled = registers.get(regs::PFQF_HENA + 128 * (class / 32));
+    let class = class_of(frame);
+    let enabled = registers.get(regs::PFQF_HENA + 128 * u32::from(class / 32));
     if enabled >> (class % 32) & 1 == 0 {
         return None;
     }
-    let mut input = ip.addresses(frame).to_vec();
-    if matches!(ip.l4, L4::Udp | L4::Tcp | L4::Sctp) {
-        input.extend_from_slice(frame.get(ip.l4_at..ip.l4_at + 4)?);
-    }
+    let words = fields::of(frame, false).chosen(registers, &fields::HASH, class);
+    let input: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
     let mut key = [0; KEY];
     for (index, word) in (0..).zip(key.chunks_exact_mut(4)) {
         word.copy_from_slice(&registers.get(regs::PFQF_HKEY + 128 * index).to_le_bytes());

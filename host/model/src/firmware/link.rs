@@ -10,6 +10,9 @@ pub struct Link {
     pub plugged: bool,
     /// The driver has switched the PHY off by a configuration without types.
     off: bool,
+    /// Pause, link and negotiation bits of the driver's configuration. The other end of the cable agrees to pause frames
+    /// either way; the frames themselves are not modelled.
+    abilities: u8,
     /// The next change is reported as an event.
     pub report_changes: bool,
     /// No frame of more than 1522 bytes is received until Set MAC Config says otherwise.
@@ -18,15 +21,14 @@ pub struct Link {
     phy_type: u8,
     speed: u8,
     max_frame: u16,
-    /// Pause frames that the driver offers, as in the abilities: bit 0 to send, bit 1 to heed. The other end of the cable
-    /// agrees to everything.
-    pause: u8,
 }
 
+/// In the abilities: pause frames are sent (bit 0), are heeded (bit 1).
 const PAUSE: u8 = 3;
 
 const GET_LINK_STATUS: u16 = 0x0607;
 const MASK_LINK: u16 = 2;
+const LINK_ENABLED_AND_AN: u8 = 0x18;
 
 impl Link {
     pub fn new(device_id: u16) -> Self {
@@ -36,13 +38,13 @@ impl Link {
         Self {
             plugged: true,
             off: false,
+            abilities: LINK_ENABLED_AND_AN,
             report_changes: false,
             short_frames: false,
             mask: 0,
             phy_type,
             speed,
             max_frame: 9728,
-            pause: 0,
         }
     }
 
@@ -67,8 +69,9 @@ impl Link {
         match request.opcode {
             0x0600 => self.abilities(request),
             0x0601 => {
+                const AT_ONCE: u8 = 0x20;
                 self.off = request.u32(0) == 0 || request.u8(4) == 0;
-                self.pause = request.u8(5) & PAUSE;
+                self.abilities = request.u8(5) & !AT_ONCE;
                 Reply::ok()
             }
             0x0603 => {
@@ -107,7 +110,7 @@ impl Link {
         let types = (1_u64 << self.phy_type).to_le_bytes();
         let up = self.up();
         let (speed, info) = if up { (self.speed, 0xe1) } else { (0, 0x40 | 0x20) };
-        let negotiated = if up { 0x81 | self.pause << 5 } else { 0x80 };
+        let negotiated = if up { 0x81 | (self.abilities & PAUSE) << 5 } else { 0x80 };
         [
             u8::from(self.report_changes),
             0,
@@ -129,7 +132,6 @@ impl Link {
     }
 
     fn abilities(&self, request: &Request) -> Reply {
-        const LINK_ENABLED_AND_AN: u8 = 0x18;
         let mut buffer = vec![0; request.buffer.len()];
         let types = (1_u64 << self.phy_type).to_le_bytes();
         let mut put = |at: usize, bytes: &[u8]| {
@@ -143,8 +145,35 @@ impl Link {
             put(4, &[self.speed]);
             put(13, &types[4..5]);
         }
-        put(5, &[LINK_ENABLED_AND_AN | self.pause]);
+        put(5, &[if initial { LINK_ENABLED_AND_AN } else { self.abilities }]);
         put(20, &[0x03, 0x10, 0x00]);
         Reply::ok().with_buffer(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(opcode: u16, params: &[u8]) -> Request {
+        let mut request = Request { opcode, params: [0; 16], buffer: vec![0; 536] };
+        request.params[..params.len()].copy_from_slice(params);
+        request
+    }
+
+    /// What was set is there, and what the card began with is there still.
+    #[test]
+    fn abilities_are_what_was_set() {
+        let mut link = Link::new(0x1572);
+        let faults = Faults::default();
+        // Set PHY Config: 10GBASE-SR, 10G, pause both ways, link, at once.
+        link.command(&request(0x0601, &[0, 0, 0x10, 0, 8, 0x2b]), &faults);
+        let current = link.command(&request(0x0600, &[0]), &faults).buffer;
+        let initial = link.command(&request(0x0600, &[2]), &faults).buffer;
+        assert_eq!((&current[..6], initial[5]), (&[0, 0, 0x10, 0, 8, 0x0b][..], 0x18));
+        // Without types the PHY is off, and has none.
+        link.command(&request(0x0601, &[0; 6]), &faults);
+        let current = link.command(&request(0x0600, &[0]), &faults).buffer;
+        assert_eq!((&current[..6], link.up()), (&[0; 6][..], false));
     }
 }

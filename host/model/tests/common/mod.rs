@@ -1,5 +1,7 @@
 //! A guest by hand: its memory, its registers, a wire; and steps that a random one takes.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
@@ -119,10 +121,10 @@ impl Guest {
         ]);
     }
 
-    /// Starts transmit queue 0 on a ring of `len` at `ring`, its head at `head`.
+    /// Starts transmit queue 0 on a ring of `len` at `ring`, its head at `head`; it may program the flow director.
     pub fn start_tx(&mut self, ring: u64, len: u64, head: u64) {
         let mut context = [0; 128];
-        bits(&mut context, &[(0, 13, head), (32, 57, ring >> 7), (161, 13, len)]);
+        bits(&mut context, &[(0, 13, head), (32, 57, ring >> 7), (91, 1, 1), (161, 13, len)]);
         self.put(CONTEXTS, &context);
         self.point_to_contexts();
         self.writes(&[(0x10_0000, 0), (0x10_0000, 1)]);
@@ -195,15 +197,16 @@ impl Random {
     }
 }
 
-const REGISTERS: [u64; 30] = [
+const REGISTERS: [u64; 34] = [
     0x09_2400, 0x0b_8190, 0x0b_6110, 0x08_0000, 0x08_0100, 0x08_0200, 0x08_0300, 0x08_0400, 0x08_0080,
     0x08_0180, 0x08_0280, 0x08_0380, 0x08_0480, 0x0c_6200, 0x0c_6400, 0x0c_0000, 0x0c_0100, 0x0c_0200,
     0x10_0000, 0x12_0000, 0x10_8000, 0x12_8000, 0x03_a000, 0x03_c000, 0x03_8780, 0x03_8800, 0x03_8480,
-    0x03_4800, 0x24_5900, 0x24_0000,
+    0x03_4800, 0x24_5900, 0x24_0000, 0x1c_0ac0, 0x24_5d80, 0x25_0000, 0x26_7200,
 ];
-const OPCODES: [u16; 24] = [
+const OPCODES: [u16; 30] = [
     0x0001, 0x000a, 0x0107, 0x0200, 0x0206, 0x0207, 0x0211, 0x0212, 0x0250, 0x0251, 0x0254, 0x0407, 0x0408,
-    0x040a, 0x0600, 0x0601, 0x0603, 0x0605, 0x0607, 0x0701, 0x0a00, 0xff03, 0xff04, 0x9999,
+    0x040a, 0x0600, 0x0601, 0x0603, 0x0605, 0x0607, 0x0701, 0x0a00, 0xff03, 0xff04, 0x9999, 0x0210, 0x0230,
+    0x0232, 0x0243, 0x0418, 0x041a,
 ];
 
 /// One step of a random guest.
@@ -263,9 +266,10 @@ fn transmit(random: &mut Random, guest: &mut Guest) {
     let count = random.below(60);
     for index in 0..count {
         let size = random.pick(&[0_u64, 1, 16, 17, 60, 1514, 9728, 16383]);
-        let word = match random.below(6) {
+        let word = match random.below(8) {
             0 => 1 | 1 << 4 | random.pick(&[0_u64, 63, 64, 1460, 16383]) << 50,
             1 => random.next(),
+            2 => random.next() & !0x7f | 8 | 1 << (4 + random.below(2)),
             _ => {
                 size << 34
                     | (random.next() & 0x3ff) << 4
@@ -282,6 +286,7 @@ fn receive(random: &mut Random, guest: &mut Guest) {
     guest.start_rx(LOW + 0x8_0000, random.pick(&[7, 8, 64, 8160]), 0);
     (0..64).for_each(|index| guest.put(LOW + 0x8_0000 + 16 * index, &random.addr().to_le_bytes()));
     guest.writes(&[(0x12_8000, random.below(64) as u32), (0x24_5900, u32::MAX), (0x24_5980, u32::MAX)]);
+    guest.writes(&[(0x1c_0ac0, 1 << 17)]);
     for _ in 0..random.below(20) {
         let len = random.pick(&[0, 59, 60, 61, 1514, 9728, 9729]);
         let mut frame: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();

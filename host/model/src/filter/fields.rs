@@ -1,12 +1,29 @@
-//! What of a frame is compared: 64 words of its headers, of which a register per packet class chooses some. Places of
-//! the words by drivers (`I40E_REG_INSET_*` in DPDK).
+//! What of a frame is hashed or compared: 64 words of its headers, of which registers choose some for each packet class.
+//! Places of the words by drivers (`I40E_REG_INSET_*` in DPDK). Flexible payload and tunnels are not looked into: their
+//! words are 0 in every frame.
 
 use crate::regs::Registers;
 
-/// Chosen words of a packet class: bit 63 is word 0. Two registers a class, the low half first.
-const PRTQF_FD_INSET: u32 = 0x25_0000;
-/// Bits of a word that are not compared: two masks a class, each with the word's number in bits 21:16.
-const GLQF_FD_MSK: u32 = 0x26_7200;
+/// Registers that choose words.
+pub struct Choice {
+    /// Chosen words of class 0, bit 63 for word 0, the low half first; from a class to the next; from half to half.
+    inset: [u32; 3],
+    /// Bits of a word that are left out: two masks a class, each with the word's number in bits 21:16.
+    masks: u32,
+}
+
+/// PRTQF_FD_INSET and GLQF_FD_MSK.
+pub const FLOW_DIRECTOR: Choice = Choice { inset: [0x25_0000, 64, 32], masks: 0x26_7200 };
+/// GLQF_HASH_INSET and GLQF_HASH_MSK.
+pub const HASH: Choice = Choice { inset: [0x26_7600, 8, 4], masks: 0x26_7a00 };
+
+impl Choice {
+    /// Register of half `half` of a class.
+    const fn half(&self, class: u32, half: u32) -> u32 {
+        let [first, classes, halves] = self.inset;
+        first + classes * class + halves * half
+    }
+}
 
 const DESTINATION_MAC: usize = 0;
 const SOURCE_MAC: usize = 3;
@@ -28,10 +45,10 @@ pub struct Fields([u16; 64]);
 
 impl Fields {
     /// The words that the class's registers choose, without the bits that they mask.
-    pub fn chosen(&self, registers: &Registers, class: u8) -> Vec<u16> {
+    pub fn chosen(&self, registers: &Registers, by: &Choice, class: u8) -> Vec<u16> {
         let class = u32::from(class & 0x3f);
-        let half = |j: u32| u64::from(registers.get(PRTQF_FD_INSET + 64 * class + 32 * j));
-        let masks = [0, 1].map(|i| registers.get(GLQF_FD_MSK + 8 * class + 4 * i));
+        let half = |half: u32| u64::from(registers.get(by.half(class, half)));
+        let masks = [0, 4].map(|i| registers.get(by.masks + 8 * class + i));
         let chosen = half(1) << 32 | half(0);
         let compared = |(index, word): (usize, &u16)| {
             let masked = masks.iter().filter(|mask| (**mask >> 16 & 0x3f) as usize == index);
@@ -125,7 +142,8 @@ pub fn of(frame: &[u8], exchanged: bool) -> Fields {
     fields
 }
 
-/// What the card compares before a driver says otherwise: addresses and ports, or the type of what is not IP.
+/// What the card hashes and compares before a driver says otherwise: addresses and ports, or the type of what is not
+/// IP.
 pub fn set_defaults(registers: &mut Registers) {
     const IPV4: u64 = 0x0001_8018_0000_0000;
     const IPV6: u64 = 0x0007_fff8_0000_0000;
@@ -135,8 +153,10 @@ pub fn set_defaults(registers: &mut Registers) {
     let v4 = [(31, PORTS), (33, PORTS), (34, PORTS | TAG), (35, 0), (36, 0)].map(|(n, l4)| (n, IPV4 | l4));
     let v6 = [(41, PORTS), (43, PORTS), (44, PORTS | TAG), (45, 0), (46, 0)].map(|(n, l4)| (n, IPV6 | l4));
     for (class, words) in v4.into_iter().chain(v6).chain([(63, TYPE)]) {
-        registers.set(PRTQF_FD_INSET + 64 * class, words as u32);
-        registers.set(PRTQF_FD_INSET + 64 * class + 32, (words >> 32) as u32);
+        for by in [HASH, FLOW_DIRECTOR] {
+            registers.set(by.half(class, 0), words as u32);
+            registers.set(by.half(class, 1), (words >> 32) as u32);
+        }
     }
 }
 
@@ -147,9 +167,9 @@ mod tests {
     /// Words of a class by the bits that DPDK sets for a field.
     fn words(frame: &[u8], chosen: u64) -> Vec<u16> {
         let mut registers = Registers::new();
-        registers.set(PRTQF_FD_INSET + 64 * 31, chosen as u32);
-        registers.set(PRTQF_FD_INSET + 64 * 31 + 32, (chosen >> 32) as u32);
-        of(frame, false).chosen(&registers, 31)
+        registers.set(0x26_7600 + 8 * 31, chosen as u32);
+        registers.set(0x26_7600 + 8 * 31 + 4, (chosen >> 32) as u32);
+        of(frame, false).chosen(&registers, &HASH, 31)
     }
 
     #[test]
@@ -179,9 +199,9 @@ mod tests {
         let mut frame = vec![0; 12];
         frame.extend([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 63, 17, 0, 0, 10, 1, 2, 3, 10, 4, 5, 6]);
         let mut registers = Registers::new();
-        registers.set(PRTQF_FD_INSET + 64 * 35 + 32, 0x0004_0000);
-        registers.set(GLQF_FD_MSK + 8 * 35, 0x000d_ff00);
-        assert_eq!(of(&frame, false).chosen(&registers, 35), [17]);
+        registers.set(0x25_0000 + 64 * 35 + 32, 0x0004_0000);
+        registers.set(0x26_7200 + 8 * 35, 0x000d_ff00);
+        assert_eq!(of(&frame, false).chosen(&registers, &FLOW_DIRECTOR, 35), [17]);
     }
 
     #[test]

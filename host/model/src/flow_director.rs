@@ -2,14 +2,11 @@
 //! a driver may expect of them by drivers (`i40e_fdir.c` of DPDK, `i40e_txrx.c` of Linux).
 //!
 //! A filter is programmed by a descriptor on a transmit queue, together with the frame behind it, whose fields are what
-//! received frames are compared with. Programming that fails is told on the function's receive queue 0. Flexible payload
-//! and tunnels are not looked into: their words are 0 in every frame.
-
-mod fields;
+//! received frames are compared with. Programming that fails is told on the function's receive queue 0.
 
 use std::collections::HashMap;
 
-use crate::filter::rss;
+use crate::filter::{fields, rss};
 use crate::regs::Registers;
 
 /// Filters that the function has for itself.
@@ -104,7 +101,7 @@ impl FlowDirector {
         const NO_ENTRY: u64 = 1 << 1;
         let class = program.class();
         // The frame is as seen from the transmitter: a received one has its sides exchanged.
-        let key = (class, fields::of(frame, true).chosen(registers, class));
+        let key = (class, fields::of(frame, true).chosen(registers, &fields::FLOW_DIRECTOR, class));
         let done = match program.1 >> 4 & 7 {
             1 if self.table.contains_key(&key) || self.table.len() < (GUARANTEED + BEST_EFFORT) as usize => {
                 self.table.insert(key, program.filter());
@@ -131,7 +128,8 @@ impl FlowDirector {
             return None;
         }
         let class = rss::class_of(frame);
-        let filter = *self.table.get(&(class, fields::of(frame, false).chosen(registers, class)))?;
+        let words = fields::of(frame, false).chosen(registers, &fields::FLOW_DIRECTOR, class);
+        let filter = *self.table.get(&(class, words))?;
         if let Some(counter) = filter.counter {
             registers.count32(GLQF_PCNT + 4 * counter, 1);
         }
@@ -144,10 +142,9 @@ impl FlowDirector {
         self.count(registers);
     }
 
-    /// Reset of the function: no filters, and the fields that the card compares by itself.
-    pub fn reset(&mut self, registers: &mut Registers) {
+    /// Reset of the function: its registers are cleared already.
+    pub fn reset(&mut self) {
         self.table.clear();
-        fields::set_defaults(registers);
     }
 
     fn count(&self, registers: &mut Registers) {
@@ -176,8 +173,7 @@ mod tests {
     }
 
     fn fixture() -> (FlowDirector, Registers) {
-        let (mut director, mut registers) = (FlowDirector::default(), Registers::new());
-        director.reset(&mut registers);
+        let (director, mut registers) = (FlowDirector::default(), Registers::new());
         registers.set(PFQF_CTL_0, PFQF_CTL_0_FD_ENA);
         (director, registers)
     }
