@@ -4,6 +4,7 @@ pub mod captures;
 pub mod frames;
 pub mod guest;
 pub mod linux;
+pub mod linux_guest;
 pub mod machine;
 pub mod port;
 

@@ -1,27 +1,40 @@
-//! Debian's Linux with its own i40e driver, in a small initramfs.
+//! Debian's Linux with its own i40e driver and ethtool, in a small initramfs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use barewire::packages::Packages;
 
-/// A kernel and an initramfs for it.
+/// A kernel and what goes into an initramfs for it.
 pub struct Linux {
     /// The kernel.
     pub kernel: PathBuf,
     root: PathBuf,
 }
 
+/// Modules, each after those that it needs: the driver's, and VLAN interfaces'.
+const MODULES: [&str; 7] = ["libie", "i40e", "llc", "stp", "garp", "mrp", "8021q"];
+
+/// Programs and libraries: where they lie in the packages, and in the guest.
+const FILES: [(&str, &str); 6] = [
+    ("usr/bin/busybox", "bin/busybox"),
+    ("usr/sbin/ethtool", "bin/ethtool"),
+    ("usr/lib64/ld-linux-x86-64.so.2", "lib64/ld-linux-x86-64.so.2"),
+    ("usr/lib/x86_64-linux-gnu/libc.so.6", "lib/libc.so.6"),
+    ("usr/lib/x86_64-linux-gnu/libm.so.6", "lib/libm.so.6"),
+    ("usr/lib/x86_64-linux-gnu/libmnl.so.0", "lib/libmnl.so.0"),
+];
+
 impl Linux {
-    /// Gets Debian's kernel and busybox into the cache folder.
+    /// Gets Debian's kernel, busybox and ethtool into the cache folder.
     ///
     /// # Errors
     /// They can't be had.
     pub fn obtain() -> Result<Self, String> {
         let packages = Packages {
-            label: "linux",
+            label: "linux-tools",
             suites: &["trixie"],
-            names: &["linux-image-amd64*", "busybox-static"],
+            names: &["linux-image-amd64*", "busybox-static", "ethtool", "libmnl0", "libc6"],
             with_dependencies: false,
         };
         let root = packages.obtain(&mut |step| eprintln!("Linux: {step}"))?;
@@ -32,23 +45,26 @@ impl Linux {
         Ok(Self { kernel: kernel.ok_or("the package holds no kernel")?, root })
     }
 
-    /// Writes an initramfs with busybox, the driver and its library, and `init`.
+    /// Writes an initramfs with busybox, ethtool, the modules, and `init`.
     ///
     /// # Errors
     /// A file is missing or can't be written.
     pub fn initramfs(&self, init: &str, to: &Path) -> Result<(), String> {
-        let told = |error: std::io::Error| error.to_string();
+        let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
         let mut archive = Cpio::default();
-        for folder in ["bin", "dev", "proc", "sys"] {
+        for folder in ["bin", "dev", "lib", "lib64", "proc", "sys"] {
             archive.folder(folder);
         }
-        archive.file("bin/busybox", 0o755, &fs::read(self.root.join("usr/bin/busybox")).map_err(told)?);
-        for module in ["libie.ko.xz", "i40e.ko.xz"] {
-            let path = find(&self.root.join("usr/lib/modules"), module).ok_or(format!("no {module}"))?;
-            archive.file(module, 0o644, &fs::read(path).map_err(told)?);
+        for (from, to) in FILES {
+            archive.file(to, 0o755, &read(&self.root.join(from))?);
+        }
+        for module in MODULES {
+            let name = format!("{module}.ko.xz");
+            let path = find(&self.root.join("usr/lib/modules"), &name).ok_or(format!("no {name}"))?;
+            archive.file(&name, 0o644, &read(&path)?);
         }
         archive.file("init", 0o755, init.as_bytes());
-        fs::write(to, archive.finish()).map_err(told)
+        fs::write(to, archive.finish()).map_err(|error| format!("{}: {error}", to.display()))
     }
 }
 

@@ -170,6 +170,10 @@ impl Card {
     }
 
     pub fn write_indexed(&mut self, offset: u32, value: u32) {
+        // A write of anything clears a counter of matches.
+        if (regs::GLQF_PCNT..regs::GLQF_PCNT + 4 * 512).contains(&offset) {
+            return self.registers.set(offset, 0);
+        }
         let vectors = regs::PFINT_DYN_CTLN..regs::PFINT_DYN_CTLN + 4 * (crate::pci::VECTORS - 1);
         if vectors.contains(&offset) {
             let vector = (offset - regs::PFINT_DYN_CTLN) / 4 + 1;
@@ -302,6 +306,7 @@ impl Card {
                 counters.not_sent(registers);
             }
         });
+        self.counters.tx_segments += run.segments;
         if run.fault.is_some() {
             self.counters.dma_faults += 1;
         }

@@ -69,6 +69,10 @@ pub const GLINT_CTL: u32 = 0x03_f800;
 pub const PFQF_HENA: u32 = 0x24_5900;
 pub const PFQF_HKEY: u32 = 0x24_4800;
 pub const PFQF_HLUT: u32 = 0x24_0000;
+/// Fields that are hashed, 64 bits for a packet class: low word, 4 bytes on the high word; 8 bytes to the next class.
+pub const GLQF_HASH_INSET: u32 = 0x26_7600;
+/// Matches of the flow director: 512 counters.
+pub const GLQF_PCNT: u32 = 0x26_6800;
 
 // Port.
 pub const PRTGL_SAH: u32 = 0x1e_2140;
@@ -161,6 +165,10 @@ impl Registers {
             (PRTTSYN_CTL0, 0xf << 8),
         ] {
             self.set(offset, value);
+        }
+        for (class, fields) in crate::filter::rss::DEFAULT_FIELDS {
+            self.set(GLQF_HASH_INSET + 8 * class, fields as u32);
+            self.set(GLQF_HASH_INSET + 8 * class + 4, (fields >> 32) as u32);
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct Counters {
     pub tx_frames: u64,
     /// Their bytes, without FCS, padding included.
     pub tx_bytes: u64,
+    /// Frames that were cut out of longer ones by segmentation.
+    pub tx_segments: u64,
     /// Frames that were not sent because the link was down.
     pub tx_link_down: u64,
     /// Interrupts sent.

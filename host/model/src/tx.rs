@@ -44,6 +44,8 @@ pub struct TxRun {
     pub progress: bool,
     /// The budget ran out before the ring.
     pub unfinished: bool,
+    /// Frames that were made by segmentation.
+    pub segments: u64,
     /// What the driver did wrong.
     pub violation: Option<String>,
     /// The ring or a buffer could not be reached.
@@ -182,15 +184,21 @@ impl TxQueue {
             mss,
         };
         let mut frame = std::mem::take(&mut self.frame);
+        let mut count = 0;
+        let mut out = |frame: &[u8]| {
+            count += 1;
+            pad(frame, out);
+        };
         (self.buffers, self.context) = (0, None);
         let unreadable = std::mem::replace(&mut self.unreadable, false);
         if unreadable {
             self.stop(run, "buffer that can't be read".into());
         } else if frame.len() < MIN_FRAME {
             self.stop(run, format!("frame of {} bytes", frame.len()));
-        } else if let Err(what) = offload::apply(&mut frame, &offloads, &mut |frame| pad(frame, out)) {
+        } else if let Err(what) = offload::apply(&mut frame, &offloads, &mut out) {
             self.stop(run, what.into());
         }
+        run.segments += if mss.is_some() { count } else { 0 };
         frame.clear();
         self.frame = frame;
     }
