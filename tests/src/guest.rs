@@ -59,6 +59,11 @@ impl Guest {
         }
     }
 
+    /// Everything that it has said so far.
+    pub fn said(&self) -> &str {
+        &self.said
+    }
+
     /// Writes to its console.
     ///
     /// # Errors

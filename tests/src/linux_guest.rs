@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use libtest_mimic::Failed;
 use model::vfio_user::PortStatus;
-use model::{Handle, PortConfig, ServeError, Server, Wire, Xl710};
+use model::{Handle, PortConfig, ServeError, Server, TraceLog, Wire, Xl710};
 
 use crate::guest::Guest;
 use crate::linux::Linux;
@@ -22,9 +22,13 @@ load() { for m in "$@"; do [ -e /tmp/$m.ko ] || xzcat /$m.ko.xz > /tmp/$m.ko; in
 wait_for() { for i in $(seq 300); do eval "$1" && return; sleep 0.05; done; echo "gave up on: $1"; return 1; }
 carrier() { wait_for "[ \"\$(cat /sys/class/net/${1:-eth0}/carrier 2>/dev/null)\" = 1 ]"; }
 count() { cat /sys/class/net/$1/statistics/$2; }
-counters() { for c in $2; do echo "$1 $c $(count $1 $c)"; done; }
-# Says a line and waits until the test has done its part.
+# Waits until a counter is no longer below a number.
+reach() { wait_for "[ \$(count $1 $2) -ge $3 ]"; }
+# Says a line and waits until the test has done its part; it may answer with words.
 ask() { echo "ask $*"; read answer; }
+# What the network device counts: packets and bytes in and out.
+book() { echo "book $1 $(count $2 rx_packets) $(count $2 rx_bytes) $(count $2 tx_packets) $(count $2 tx_bytes)"; }
+errors() { for c in rx_errors tx_errors rx_dropped tx_dropped rx_missed_errors; do echo "$c $(count $1 $c)"; done; }
 load libie i40e
 wait_for '[ -e /sys/class/net/eth0 ]'
 "#;
@@ -62,15 +66,22 @@ impl Outcome {
         ensure(self.said.contains(text), || format!("no {text:?} in:\n{}", self.said))
     }
 
-    /// The number behind `name` in the first line that begins with it.
+    /// No counter of `errors` in the guest has counted.
     ///
     /// # Errors
-    /// There is none.
-    pub fn number(&self, name: &str) -> Result<u64, Failed> {
-        let found = self.said.lines().find_map(|line| {
-            line.trim().strip_prefix(name)?.trim_start_matches([':', ' ']).split(' ').next()?.parse().ok()
-        });
-        found.ok_or_else(|| format!("no number {name:?} in:\n{}", self.said).into())
+    /// One has, or is not there.
+    pub fn no_errors(&self) -> Result<(), Failed> {
+        ["rx_errors 0", "tx_errors 0", "rx_dropped 0", "tx_dropped 0", "rx_missed_errors 0"]
+            .iter()
+            .try_for_each(|line| self.has(&format!("{line}\n")))
+    }
+
+    /// The numbers of the guest's line that begins with `name`.
+    ///
+    /// # Errors
+    /// There is no such line.
+    pub fn numbers(&self, name: &str) -> Result<Vec<u64>, Failed> {
+        numbers(&self.said, name)
     }
 }
 
@@ -85,11 +96,18 @@ impl LinuxGuest {
         let initramfs = folder.path().join("initramfs");
         linux.initramfs(&[BEGIN, script, END].concat(), &initramfs)?;
         let (mut cards, mut sockets) = (Vec::new(), Vec::new());
+        // For whoever looks for a fault: what the driver does to the cards, as `barewire model --log` writes it down.
+        let log =
+            std::env::var_os("BAREWIRE_MODEL_LOG").map(std::fs::File::create).transpose()?.map(TraceLog::new);
         for (index, wire) in wires.into_iter().enumerate() {
             let config =
                 PortConfig { device_id: 0x1583, mac: Self::mac(index), name: format!("linux{index}") };
             sockets.push(folder.path().join(format!("card{index}")));
-            cards.push((sockets[index].clone(), Xl710::new(config, wire)));
+            let mut card = Xl710::new(config, wire);
+            if let Some(log) = &log {
+                card.trace(log, &format!("port{index}"));
+            }
+            cards.push((sockets[index].clone(), card));
         }
         let server = Server::bind(cards)?;
         let cards = server.handle();
@@ -103,20 +121,26 @@ impl LinuxGuest {
         [0x68, 5, 0xca, 0, 0, 7 + index as u8]
     }
 
-    /// Waits for the guest's `ask WHAT`; it goes on with [`LinuxGuest::answer`].
+    /// Everything that it has said so far.
+    pub fn said(&self) -> &str {
+        self.guest.said()
+    }
+
+    /// Waits for the guest's `ask WHAT` and returns what it asks; it goes on with [`LinuxGuest::answer`].
     ///
     /// # Errors
     /// The guest ended or hung before.
-    pub fn asked(&mut self, what: &str) -> Result<(), Failed> {
-        self.guest.wait_for(&format!("ask {what}")).map(|_| ())
+    pub fn asked(&mut self, what: &str) -> Result<String, Failed> {
+        let line = self.guest.wait_for(&format!("ask {what}"))?;
+        Ok(line.trim_start().trim_start_matches("ask ").to_owned())
     }
 
-    /// The test's part is done.
+    /// The test's part is done; the script has `words` in `$answer`.
     ///
     /// # Errors
     /// The guest is gone.
-    pub fn answer(&mut self) -> Result<(), Failed> {
-        self.guest.say("done\n")
+    pub fn answer(&mut self, words: &str) -> Result<(), Failed> {
+        self.guest.say(&format!("{words}\n"))
     }
 
     /// Waits for the end of the script. No line of the driver may have the level of a warning or above, and the cards
@@ -141,6 +165,16 @@ impl LinuxGuest {
         }
         Ok(Outcome { said, ports })
     }
+}
+
+/// The numbers of the last line of `text` that begins with `name`.
+///
+/// # Errors
+/// There is no such line.
+pub fn numbers(text: &str, name: &str) -> Result<Vec<u64>, Failed> {
+    let rest = text.lines().rev().find_map(|line| line.trim().strip_prefix(name));
+    let rest = rest.ok_or_else(|| format!("no line {name:?} in:\n{text}"))?;
+    Ok(rest.split([' ', ':', '\t']).filter_map(|word| word.parse().ok()).collect())
 }
 
 /// Boots a guest and waits for its end.

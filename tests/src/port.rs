@@ -19,6 +19,11 @@ struct Ends {
 }
 
 impl TestWire {
+    /// The other end, for a card.
+    pub fn card_end(&self) -> Box<dyn Wire> {
+        Box::new(CardEnd { wire: self.clone(), current: Vec::new() })
+    }
+
     fn ends(&self) -> MutexGuard<'_, Ends> {
         self.0.lock().expect("no test panics while it holds the wire")
     }
@@ -98,9 +103,8 @@ impl TestPort {
     pub fn new() -> Self {
         let machine = HostedMachine::new(Self::MEMORY).expect("memory for the machine");
         let wire = TestWire::default();
-        let end = CardEnd { wire: wire.clone(), current: Vec::new() };
         let config = PortConfig { device_id: 0x1572, mac: Self::MAC, name: "test".into() };
-        let mut card = Xl710::new(config, Box::new(end));
+        let mut card = Xl710::new(config, wire.card_end());
         let (base, len) = (HostedMachine::<FakeBar>::DMA_BASE, Self::MEMORY as u64);
         card.map_dma(base, len, Some((machine.dma_fd(), 0)), true, true).expect("the card maps the memory");
         // Memory decoding and bus mastering, as a PCI layer turns them on.

@@ -358,7 +358,12 @@ impl Card {
         };
         match lost {
             None => self.counters.received(&mut self.registers, frame),
-            Some(why) => self.counters.lost(&mut self.registers, why),
+            Some(why) => {
+                if let Some(trace) = &mut self.trace {
+                    trace.lost(why, frame);
+                }
+                self.counters.lost(&mut self.registers, why);
+            }
         }
     }
 
