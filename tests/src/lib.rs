@@ -7,6 +7,7 @@ pub mod linux;
 pub mod linux_guest;
 pub mod machine;
 pub mod port;
+pub mod rss;
 pub mod watch;
 
 pub use port::{TestPort, TestWire};

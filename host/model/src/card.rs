@@ -362,7 +362,7 @@ impl Card {
                 if let Some(trace) = &mut self.trace {
                     trace.lost(why, frame);
                 }
-                self.counters.lost(&mut self.registers, why);
+                self.counters.lost(&mut self.registers, why, frame);
             }
         }
     }
