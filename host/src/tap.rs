@@ -171,7 +171,8 @@ impl Wire for TapWire {
 /// What the kernel's answer means here.
 fn reason(error: &io::Error) -> String {
     let meaning = match Errno::from_io_error(error) {
-        Some(Errno::PERM | Errno::ACCESS) => {
+        Some(Errno::ACCESS) => return format!("/dev/net/tun: {error}"),
+        Some(Errno::PERM) => {
             "needs CAP_NET_ADMIN, or a tap interface that belongs to this user (ip tuntap add NAME mode tap user USER)"
         }
         Some(Errno::BUSY) => "another process uses it",

@@ -11,11 +11,15 @@ pub mod frames;
 pub mod guest;
 pub mod initramfs;
 pub mod linux;
+pub mod linux_guest;
 pub mod machine;
 pub mod packets;
 pub mod port;
 pub mod rounds;
+pub mod rss;
 pub mod stepped;
 pub mod testpmd;
+pub mod watch;
 
 pub use port::{TestPort, TestWire};
+pub use watch::Watch;

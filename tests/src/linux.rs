@@ -1,4 +1,4 @@
-//! Debian's Linux with its own i40e driver, in a small initramfs.
+//! Debian's Linux with its own i40e driver and ethtool, in a small initramfs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,35 @@ use barewire::packages::Packages;
 
 use crate::initramfs::{self, Initramfs};
 
-/// A kernel and an initramfs for it.
+/// A kernel and what goes into an initramfs for it.
 pub struct Linux {
     /// The kernel.
     pub kernel: PathBuf,
     root: PathBuf,
 }
 
+/// Modules, each after those that it needs: the driver's, and VLAN interfaces'.
+const MODULES: [&str; 7] = ["libie", "i40e", "llc", "stp", "garp", "mrp", "8021q"];
+
+/// Programs and libraries: where they lie in the packages, and in the guest.
+const FILES: [(&str, &str); 5] = [
+    ("usr/sbin/ethtool", "bin/ethtool"),
+    ("usr/lib64/ld-linux-x86-64.so.2", "lib64/ld-linux-x86-64.so.2"),
+    ("usr/lib/x86_64-linux-gnu/libc.so.6", "lib/libc.so.6"),
+    ("usr/lib/x86_64-linux-gnu/libm.so.6", "lib/libm.so.6"),
+    ("usr/lib/x86_64-linux-gnu/libmnl.so.0", "lib/libmnl.so.0"),
+];
+
 impl Linux {
-    /// Gets Debian's kernel and busybox into the cache folder.
+    /// Gets Debian's kernel, busybox and ethtool into the cache folder.
     ///
     /// # Errors
     /// They can't be had.
     pub fn obtain() -> Result<Self, String> {
         let packages = Packages {
-            label: "linux",
+            label: "linux-tools",
             suites: &["trixie"],
-            names: &["linux-image-amd64*", "busybox-static"],
+            names: &["linux-image-amd64*", "busybox-static", "ethtool", "libmnl0", "libc6"],
             with_dependencies: false,
         };
         let root = packages.obtain(&mut |step| eprintln!("Linux: {step}"))?;
@@ -34,13 +46,19 @@ impl Linux {
         Ok(Self { kernel: kernel.ok_or("the package holds no kernel")?, root })
     }
 
-    /// Writes an initramfs with busybox, the driver and its library, and `init`.
+    /// Writes an initramfs with busybox, ethtool, the modules, and `init`.
     ///
     /// # Errors
     /// A file is missing or can't be written.
     pub fn initramfs(&self, init: &str, to: &Path) -> Result<(), String> {
         let mut archive = self.begin(init)?;
-        for module in ["libie", "i40e"] {
+        for folder in ["lib", "lib64"] {
+            archive.folder(folder);
+        }
+        for (from, to) in FILES {
+            archive.copy(to, 0o755, &self.root.join(from))?;
+        }
+        for module in MODULES {
             self.module(&mut archive, module)?;
         }
         archive.write(to)

@@ -71,3 +71,8 @@ fn prepare() -> Result<Ground, String> {
 pub fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
     if holds { Ok(()) } else { Err(what().into()) }
 }
+
+/// The long form of a test is asked for: `BAREWIRE_FULL=1`.
+pub fn full() -> bool {
+    std::env::var_os("BAREWIRE_FULL").is_some_and(|value| value == "1")
+}

@@ -20,6 +20,11 @@ struct Ends {
 }
 
 impl TestWire {
+    /// The other end, for a card.
+    pub fn card_end(&self) -> Box<dyn Wire> {
+        Box::new(CardEnd { wire: self.clone(), current: Vec::new() })
+    }
+
     fn ends(&self) -> MutexGuard<'_, Ends> {
         self.0.lock().expect("no test panics while it holds the wire")
     }
@@ -27,11 +32,6 @@ impl TestWire {
     /// Puts a frame on the wire toward the card.
     pub fn offer(&self, frame: Vec<u8>) {
         self.ends().to_card.push_back(frame);
-    }
-
-    /// The card's end.
-    pub fn card_end(&self) -> Box<dyn Wire> {
-        Box::new(CardEnd { wire: self.clone(), current: Vec::new() })
     }
 
     /// Frames that the card has not taken yet.

@@ -331,6 +331,7 @@ impl Card {
                 counters.not_sent(registers);
             }
         });
+        self.counters.tx_segments += run.segments;
         if run.fault.is_some() {
             self.counters.dma_faults += 1;
         }
@@ -411,7 +412,12 @@ impl Card {
         };
         match lost {
             None => self.counters.received(&mut self.registers, frame),
-            Some(why) => self.counters.lost(&mut self.registers, frame, why),
+            Some(why) => {
+                if let Some(trace) = &mut self.trace {
+                    trace.lost(why, frame);
+                }
+                self.counters.lost(&mut self.registers, frame, why);
+            }
         }
         self.look_at_script();
     }

@@ -44,6 +44,8 @@ pub struct Counters {
     pub tx_frames: u64,
     /// Their bytes, without FCS, padding included.
     pub tx_bytes: u64,
+    /// Frames that were cut out of longer ones by segmentation.
+    pub tx_segments: u64,
     /// Frames that were not sent because the link was down.
     pub tx_link_down: u64,
     /// Interrupts sent.
@@ -108,6 +110,8 @@ impl Counters {
         registers.count48(GLPRT_PRC64[size_bin(len)], 1);
     }
 
+    /// The switch gave a frame to the VSI. Frames that find no descriptor there are among these (DPDK takes GLV_RDPC off
+    /// them to get what it received).
     fn count_vsi(registers: &mut Registers, frame: &[u8]) {
         registers.count48(GLV_GORC + 8 * VSI_INDEX, frame.len() as u64 + FCS);
         registers.count48(GLV_UPRC[kind(frame)] + 8 * VSI_INDEX, 1);

@@ -53,6 +53,8 @@ pub struct TxRun {
     pub unfinished: bool,
     /// Flow director filters to program, each with its frame.
     pub programs: Vec<(Program, Vec<u8>)>,
+    /// Frames that were made by segmentation.
+    pub segments: u64,
     /// What the driver did wrong.
     pub violation: Option<String>,
     /// The ring or a buffer could not be reached.
@@ -251,6 +253,11 @@ impl TxQueue {
             mss,
         };
         let mut frame = std::mem::take(&mut self.frame);
+        let mut count = 0;
+        let mut out = |frame: &[u8]| {
+            count += 1;
+            pad(frame, out);
+        };
         (self.buffers, self.context) = (0, None);
         let unreadable = std::mem::replace(&mut self.unreadable, false);
         if let Some(program) = self.program.take().filter(|_| !unreadable) {
@@ -262,9 +269,10 @@ impl TxQueue {
             self.stop(run, format!("frame of {} bytes", frame.len()));
         } else if command & DUMMY != 0 {
             // Nothing of it leaves the card.
-        } else if let Err(what) = offload::apply(&mut frame, &offloads, &mut |frame| pad(frame, out)) {
+        } else if let Err(what) = offload::apply(&mut frame, &offloads, &mut out) {
             self.stop(run, what.into());
         }
+        run.segments += if mss.is_some() { count } else { 0 };
         frame.clear();
         self.frame = frame;
     }

@@ -3,6 +3,8 @@
 pub mod fields;
 pub mod rss;
 
+use std::collections::BTreeSet;
+
 /// A perfect match of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MacVlan {
@@ -18,6 +20,8 @@ pub struct Filters {
     list: Vec<MacVlan>,
     /// Every unicast, multicast, broadcast frame.
     pub promiscuous: [bool; 3],
+    /// The same for frames of one VLAN, 0 for those without tag.
+    pub promiscuous_vlans: [BTreeSet<u16>; 3],
 }
 
 /// Filters of a card, of which the function may use them all.
@@ -26,7 +30,7 @@ pub const CAPACITY: usize = 1536;
 impl Filters {
     /// As after a reset: the permanent address, whatever the tag.
     pub fn new(mac: [u8; 6]) -> Self {
-        Self { list: vec![MacVlan { mac, vlan: None }], promiscuous: [false; 3] }
+        Self { list: vec![MacVlan { mac, vlan: None }], ..Self::default() }
     }
 
     /// Adds a filter; says whether there was room.
@@ -55,7 +59,8 @@ impl Filters {
 
     /// Whether a frame is received.
     pub fn pass(&self, frame: &[u8]) -> bool {
-        if self.promiscuous[crate::stats::kind(frame)] {
+        let kind = crate::stats::kind(frame);
+        if self.promiscuous[kind] {
             return true;
         }
         let Some(mac) = frame.get(..6) else { return false };
@@ -63,6 +68,9 @@ impl Filters {
             Some([0x81, 0x00, high, low]) => u16::from_be_bytes([*high, *low]) & 0xfff,
             _ => 0,
         };
+        if self.promiscuous_vlans[kind].contains(&tag) {
+            return true;
+        }
         self.list.iter().any(|filter| filter.mac == mac && filter.vlan.is_none_or(|vlan| vlan == tag))
     }
 }
@@ -96,5 +104,8 @@ mod tests {
         assert!(!filters.pass(&frame([0xff; 6], None)));
         filters.promiscuous[2] = true;
         assert!(filters.pass(&frame([0xff; 6], None)) && !filters.pass(&frame([1, 0, 0, 0, 0, 0], None)));
+        filters.promiscuous_vlans[1].insert(5);
+        assert!(filters.pass(&frame([1, 0, 0, 0, 0, 0], Some(5))));
+        assert!(!filters.pass(&frame([1, 0, 0, 0, 0, 0], None)) && !filters.pass(&frame(other, None)));
     }
 }

@@ -84,4 +84,23 @@ mod tests {
         let flow = [66, 9, 149, 187, 161, 142, 100, 80, 0x0a, 0xea, 0x06, 0xe6];
         assert_eq!(toeplitz(&key, &flow), 0x51cc_c178);
     }
+
+    /// Values as DPDK writes them for "source address and port" and as a card has them after a reset.
+    #[test]
+    fn the_input_set_chooses_fields() {
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        frame.extend([9, 10, 11, 12, 0, 8, 0, 0]);
+        const INSET_31: u32 = 0x26_7600 + 8 * 31;
+        let mut registers = Registers::new();
+        assert_eq!([4, 0].map(|at| registers.get(INSET_31 + at)), [0x0001_801e, 0]);
+        let mut hashed = |high: u32| {
+            registers.set(INSET_31 + 4, high);
+            let words = fields::of(&frame, false).chosen(&registers, &fields::HASH, 31);
+            words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>()
+        };
+        assert_eq!(hashed(0x0001_801e), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        assert_eq!(hashed(0x0001_8004), [1, 2, 3, 4, 9, 10]);
+        assert_eq!(hashed(0), [0_u8; 0]);
+    }
 }

@@ -206,13 +206,21 @@ impl Firmware {
     }
 
     fn set_promiscuous(&mut self, request: &Request) -> Reply {
+        const VLAN_VALID: u16 = 1 << 15;
         let (flags, valid) = (request.u16(0), request.u16(2));
         if request.u16(4) & SEID_MASK != VSI_SEID {
             return Reply::error(code::ENOENT);
         }
+        let vlan = Some(request.u16(6)).filter(|vlan| vlan & VLAN_VALID != 0).map(|vlan| vlan & 0xfff);
         for (bit, kind) in [(1 << 0, 0), (1 << 1, 1), (1 << 2, 2)] {
-            if valid & bit != 0 {
-                self.filters.promiscuous[kind] = flags & bit != 0;
+            if valid & bit == 0 {
+                continue;
+            }
+            let on = flags & bit != 0;
+            match vlan {
+                None => self.filters.promiscuous[kind] = on,
+                Some(vlan) if on => _ = self.filters.promiscuous_vlans[kind].insert(vlan),
+                Some(vlan) => _ = self.filters.promiscuous_vlans[kind].remove(&vlan),
             }
         }
         Reply::ok()

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::adminq::FLAG_BUF;
+use crate::stats::Lost;
 
 /// Where the lines of all ports go, in the order in which things happen.
 #[derive(Clone)]
@@ -121,6 +122,13 @@ impl Trace {
         self.line(format_args!("event {opcode:#06x} {name}: {fate}"));
     }
 
+    /// A frame from the wire did not reach the driver: why, its length, and its first 16 bytes, in which the addresses
+    /// and a tag are.
+    pub fn lost(&mut self, why: Lost, frame: &[u8]) {
+        let head: String = frame.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        self.line(format_args!("lost  {why:?}, {} bytes, {head}", frame.len()));
+    }
+
     /// Something else that happened to the card.
     pub fn note(&mut self, what: &str) {
         self.line(format_args!("{what}"));
@@ -228,12 +236,14 @@ mod tests {
             trace.command(&asked, Some(&answer));
             trace.command(&asked, None);
             trace.event(0x0607, true);
+            trace.lost(Lost::Filtered, &[1; 60]);
             trace.note("reset");
         });
         let want = [
             "port0 admin 0x0211 Update VSI Parameters: 2 ENOENT, buffer 128",
             "port0 admin 0x0211 Update VSI Parameters: not completed, buffer 128",
             "port0 event 0x0607 Get Link Status: posted",
+            "port0 lost  Filtered, 60 bytes, 01010101010101010101010101010101",
             "port0 reset",
         ];
         assert_eq!(said, want);
