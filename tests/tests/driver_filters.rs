@@ -140,6 +140,7 @@ fn extended_statistics_count_by_size_and_kind() {
     arriving(&mut ring, &[to(GROUP), to([0xff; 6]), to([0xff; 6])]);
     let names = ["rx_unicast_packets", "rx_multicast_packets", "rx_broadcast_packets", "tx_unicast_packets"];
     assert_eq!(names.map(|name| find(&mut ring, name)), [13, 1, 2, 13]);
+    assert_eq!(["rx_good_packets", "tx_good_packets"].map(|name| find(&mut ring, name)), [16, 13]);
     let all: Vec<_> = ring.driver.xstats().collect();
     let sizes = all.iter().filter(|(name, _)| name.starts_with("rx_size_") && name.ends_with("_packets"));
     assert_eq!(sizes.map(|(_, count)| count).sum::<u64>(), 16);

@@ -74,6 +74,7 @@ impl Account {
         };
         let (mut received, mut sent) = (stream.rx.counters(), stream.tx.counters());
         let mut drops = stream.all_drops();
+        let (rx_queue, tx_queue) = (stream.rx.index(), stream.tx.index());
         let port = &mut ports[stream.rx_port];
         let left = settle(port.control.stop_rx(stream.rx, pool), &port.name);
         let port = &mut ports[stream.tx_port];
@@ -85,6 +86,10 @@ impl Account {
         sent.frames = sent.frames.saturating_sub(unsent.frames);
         sent.bytes = sent.bytes.saturating_sub(unsent.bytes);
         self.came_in_at[stream.tx_port] = stream.rx_port;
+        if self.xstats {
+            tell_queue(stream.rx_port, "rx", rx_queue, received);
+            tell_queue(stream.tx_port, "tx", tx_queue, sent);
+        }
         add(&mut self.ports[stream.rx_port].rx, received);
         add(&mut self.ports[stream.tx_port].tx, sent);
         self.ports[stream.rx_port].drops.merge(&drops);
@@ -125,6 +130,13 @@ impl Account {
         println!("barewire: end status={}", if good { "ok" } else { "failed" });
         good
     }
+}
+
+/// A queue's counters under DPDK's names.
+fn tell_queue(port: usize, way: &str, queue: usize, counters: QueueCounters) {
+    let QueueCounters { frames, bytes } = counters;
+    println!("barewire: xstat port={port} {way}_q{queue}_packets={frames}");
+    println!("barewire: xstat port={port} {way}_q{queue}_bytes={bytes}");
 }
 
 fn tell_xstats(index: usize, port: &mut Port) {

@@ -2,6 +2,7 @@
 
 use hal::Machine;
 use kernel::MacAddr;
+use kernel::port::PortControl;
 
 use super::error::Error;
 use super::filters::{self, Filters};
@@ -158,8 +159,21 @@ impl<M: Machine> I40e<M> {
         link::raw_status(&self.machine, &mut self.admin).map(|status| flow::negotiated(&status))
     }
 
-    /// Extended statistics since the port's start, under DPDK's names.
+    /// Extended statistics since the port's start, under DPDK's names: first those that every port of DPDK has
+    /// (`eth_dev_stats_strings`), then i40e's.
     pub fn xstats(&mut self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.xstats.read(&self.bar)
+        let stats = self.stats();
+        let common = [
+            ("rx_good_packets", stats.rx_frames),
+            ("tx_good_packets", stats.tx_frames),
+            ("rx_good_bytes", stats.rx_bytes),
+            ("tx_good_bytes", stats.tx_bytes),
+            ("rx_missed_errors", stats.rx_missed),
+            ("rx_errors", stats.rx_errors),
+            ("tx_errors", stats.tx_errors),
+            // A ring for which there are no buffers stays short, and frames without a descriptor count as missed.
+            ("rx_mbuf_allocation_errors", 0),
+        ];
+        common.into_iter().chain(self.xstats.read(&self.bar))
     }
 }

@@ -277,7 +277,7 @@ impl<B: Bar> Rx<B> {
     }
 
     /// Its number within the port.
-    pub(super) fn index(&self) -> usize {
+    pub fn index(&self) -> usize {
         self.index
     }
 

@@ -66,7 +66,7 @@ impl<B: Bar> Tx<B> {
     }
 
     /// Its number within the port.
-    pub(super) fn index(&self) -> usize {
+    pub fn index(&self) -> usize {
         self.index
     }
 

@@ -96,6 +96,15 @@ pub struct RunArgs {
     /// Frames of a direction that may be under way, 1 to 4096; fewer where the transmit ring holds fewer
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     in_flight: u16,
+    /// More options for the image, as its command line has them
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        default_value = "",
+        allow_hyphen_values = true,
+        hide_default_value = true
+    )]
+    append: String,
     /// An image that is there already
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
@@ -202,6 +211,7 @@ impl RunArgs {
             },
             duration: self.seconds.map(Duration::from_secs_f64),
             in_flight: usize::from(self.in_flight),
+            append: self.append.clone(),
             image: self.image.clone(),
         };
         check_together(&options)?;

@@ -70,6 +70,8 @@ pub struct RunOptions {
     pub duration: Option<Duration>,
     /// Frames of a direction that may be under way.
     pub in_flight: usize,
+    /// More options for the image.
+    pub append: String,
     /// An image that is there already.
     pub image: Option<PathBuf>,
 }
@@ -96,6 +98,7 @@ impl Default for RunOptions {
             accel: None,
             duration: None,
             in_flight: crate::traffic::IN_FLIGHT,
+            append: String::new(),
             image: None,
         }
     }
@@ -156,7 +159,7 @@ impl RunOptions {
     /// The image's command line.
     pub fn image_options(&self) -> String {
         format!(
-            "--forward-mode={} --burst={} --rxd={} --txd={} --rx-desc={} {} --isa={}{}",
+            "--forward-mode={} --burst={} --rxd={} --txd={} --rx-desc={} {} --isa={}{}{}{}",
             self.forward.name(),
             self.burst,
             self.rxd,
@@ -167,7 +170,9 @@ impl RunOptions {
             match (self.forward, self.frame_size) {
                 (Forward::TxOnly, Some(len)) => format!(" --txpkts={len}"),
                 _ => String::new(),
-            }
+            },
+            if self.append.is_empty() { "" } else { " " },
+            self.append
         )
     }
 }
