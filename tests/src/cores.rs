@@ -180,10 +180,10 @@ fn spread(bar: &TailBar, queues: u32) {
     const PFQF_HKEY: u32 = 0x0024_4800;
     const PFQF_HENA: u32 = 0x0024_5900;
     for word in 0..13 {
-        bar.write32(PFQF_HKEY + 128 * word, 0x6d5a_56da_u32.rotate_left(word) ^ word << 13);
+        bar.write32(PFQF_HKEY + 128 * word, 0x6d5a_56da_u32.rotate_left(word) ^ (word << 13));
     }
     for word in 0..128 {
-        let entries = (0..4).map(|entry| (4 * word + entry) % queues << (8 * entry));
+        let entries = (0..4).map(|entry| ((4 * word + entry) % queues) << (8 * entry));
         bar.write32(PFQF_HLUT + 128 * word, entries.sum());
     }
     (0..2).for_each(|word| bar.write32(PFQF_HENA + 128 * word, u32::MAX));
