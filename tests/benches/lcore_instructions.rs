@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 use kernel::TxQueue;
 use kernel::forward::Mode;
-use rig::cores::{Core, Cores};
+use rig::cores::{Core, Cores, Shape};
 use rig::frames;
 
 /// In the environment of a run under valgrind: cores, and the one that is counted.
@@ -80,7 +80,7 @@ fn total(out: &Path) -> Option<u64> {
 
 /// Every core gets the same frames, and polls until it has forwarded them.
 fn forward(count: usize, counted: usize) {
-    let mut rig = Cores::new(count, Mode::MacSwap, 512);
+    let mut rig = Cores::new(count, Shape::PortEach, Mode::MacSwap, 512);
     for round in 0..ROUNDS {
         for n in 0..FRAMES {
             (0..count).for_each(|port| rig.offer(port, frames::flow(round * FRAMES + n, 60 + n as usize)));

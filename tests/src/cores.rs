@@ -1,4 +1,4 @@
-//! Several cores in one process, each with a port of its own to poll, whose cards work between the polls only: so that
+//! Several cores in one process, each with a queue of its own to poll, whose cards work between the polls only: so that
 //! whatever a poll does is the core's doing.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -101,6 +101,15 @@ pub struct Part {
     pub range: std::ops::Range<u64>,
 }
 
+/// How cores and ports are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// As many ports as cores, in a ring: core `n` polls port `n` and sends by the next one.
+    PortEach,
+    /// One port, whose frames are spread over a queue pair for each core.
+    OnePort,
+}
+
 /// A card and its driver.
 struct Port {
     card: Arc<Mutex<Xl710>>,
@@ -109,7 +118,7 @@ struct Port {
     wire: TestWire,
 }
 
-/// As many ports as cores, joined in a ring: core `n` polls port `n` and sends by the next one.
+/// Cores, and ports for them.
 pub struct Cores {
     /// The cores.
     pub cores: Vec<Box<Core>>,
@@ -120,11 +129,15 @@ pub struct Cores {
 
 impl Cores {
     /// Everything is up, and from now on cards work in [`Cores::work`] only.
-    pub fn new(count: usize, mode: Mode, descriptors: u16) -> Self {
+    pub fn new(count: usize, shape: Shape, mode: Mode, descriptors: u16) -> Self {
         // Packets with room to spare, and what a card and its driver need besides.
         let memory = BufferLayout::DEFAULT.bytes(4 * usize::from(descriptors)) + (1 << 20);
         let machine = HostedMachine::<TailBar>::new(count * memory).expect("memory for the machine");
-        let mut ports: Vec<Port> = (0..count).map(|port| Port::new(&machine, port as u8)).collect();
+        let port_count = if shape == Shape::OnePort { 1 } else { count };
+        let mut ports: Vec<Port> = (0..port_count).map(|port| Port::new(&machine, port as u8)).collect();
+        if shape == Shape::OnePort {
+            spread(&ports[0].bar, count as u32);
+        }
         let (mut cores, mut parts) = (Vec::new(), Vec::new());
         for number in 0..count {
             cores.push(start_core(&machine, &mut ports, number, (mode, descriptors), &mut parts));
@@ -133,9 +146,9 @@ impl Cores {
         Self { cores, parts, ports }
     }
 
-    /// Puts a frame on the wire toward port `port`.
-    pub fn offer(&self, port: usize, frame: Vec<u8>) {
-        self.ports[port].wire.offer(frame);
+    /// Puts a frame on the wire toward the port of core `core`.
+    pub fn offer(&self, core: usize, frame: Vec<u8>) {
+        self.ports[core % self.ports.len()].wire.offer(frame);
     }
 
     /// Lets the cards do what there is to do; returns what each port has sent.
@@ -160,6 +173,22 @@ impl Port {
     }
 }
 
+/// Spreads IP frames over `queues` queues by a hash of addresses and ports. Datasheet: PFQF_HKEY (13 words), PFQF_HLUT
+/// (128 words of four entries) and PFQF_HENA (2), 128 bytes from one to the next.
+fn spread(bar: &TailBar, queues: u32) {
+    const PFQF_HLUT: u32 = 0x0024_0000;
+    const PFQF_HKEY: u32 = 0x0024_4800;
+    const PFQF_HENA: u32 = 0x0024_5900;
+    for word in 0..13 {
+        bar.write32(PFQF_HKEY + 128 * word, 0x6d5a_56da_u32.rotate_left(word) ^ (word << 13));
+    }
+    for word in 0..128 {
+        let entries = (0..4).map(|entry| ((4 * word + entry) % queues) << (8 * entry));
+        bar.write32(PFQF_HLUT + 128 * word, entries.sum());
+    }
+    (0..2).for_each(|word| bar.write32(PFQF_HENA + 128 * word, u32::MAX));
+}
+
 fn start_core(
     machine: &HostedMachine<TailBar>,
     ports: &mut [Port],
@@ -182,13 +211,14 @@ fn start_core(
     part(format!("packets of core {number}"));
     let mut core = Box::new(Core::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64), 32));
     let setup = QueueSetup { descriptors, memory, layout };
-    let next = (number + 1) % ports.len();
-    let tx = ports[next].driver.start_tx(0, &setup).expect("the transmit queue starts");
-    part(format!("transmit ring of port {next}"));
-    let rx = ports[number].driver.start_rx(0, &setup, &mut core.pool).expect("the receive queue starts");
-    part(format!("receive ring of port {number}"));
+    let (port, queue) = if ports.len() == 1 { (0, number as u16) } else { (number, 0) };
+    let next = (port + 1) % ports.len();
+    let tx = ports[next].driver.start_tx(queue, &setup).expect("the transmit queue starts");
+    part(format!("transmit ring of port {next}, queue {queue}"));
+    let rx = ports[port].driver.start_rx(queue, &setup, &mut core.pool).expect("the receive queue starts");
+    part(format!("receive ring of port {port}, queue {queue}"));
     let route = Route { mac: ports[next].driver.mac(), peer: MacAddr([2, 0, 0, 0, 0, next as u8]) };
-    let stream = Stream { rx_port: number, tx_port: next, rx, tx, route, drops: Drops::default() };
+    let stream = Stream { rx_port: port, tx_port: next, rx, tx, route, drops: Drops::default() };
     assert!(core.streams.push(stream).is_ok());
     core
 }

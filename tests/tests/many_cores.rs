@@ -190,12 +190,6 @@ impl Wire for CardEnd {
 }
 
 impl End {
-    fn offering(frames: Vec<Vec<u8>>) -> Self {
-        let end = Self::default();
-        end.0.0.lock().expect("nobody else has it").to_offer = frames;
-        end
-    }
-
     /// What came back, once that is `count` frames or the time is up.
     fn back(&self, count: usize) -> Vec<Vec<u8>> {
         let (counts, changed) = &*self.0;
@@ -232,6 +226,17 @@ impl Rig {
         let thread = std::thread::spawn(move || server.run());
         let guest = Guest::start(machine.command(&ground.qemu))?;
         Ok(Self { guest, server: handle, thread: Some(thread), _folder: folder })
+    }
+
+    /// Waits until every queue of every port runs, and puts the frames on the wires. Before that, one that is for a queue
+    /// which does not run yet would be missed.
+    fn offer(&mut self, ends: &[End], frames: Vec<Vec<Vec<u8>>>) -> Result<(), Failed> {
+        self.guest.wait_for("barewire ready: ")?;
+        for (end, frames) in ends.iter().zip(frames) {
+            end.0.0.lock().expect("no test panics with the wire").to_offer = frames;
+        }
+        self.server.kick();
+        Ok(())
     }
 
     /// Lets the image end in order; returns what it said.
@@ -296,8 +301,9 @@ fn forwards(
     let offered = |port: u32| -> Vec<Vec<u8>> {
         (0..FRAMES).map(|n| frames::flow(n * 2 + port, 60 + n as usize % 1400)).collect()
     };
-    let ends = [End::offering(offered(0)), End::offering(offered(1))];
-    let rig = Rig::start(ground, cpus, options, ends.to_vec())?;
+    let ends = [End::default(), End::default()];
+    let mut rig = Rig::start(ground, cpus, options, ends.to_vec())?;
+    rig.offer(&ends, vec![offered(0), offered(1)])?;
     let back = [ends[1].back(FRAMES as usize), ends[0].back(FRAMES as usize)];
     let said = rig.quit()?;
     for (port, mut back) in back.into_iter().enumerate() {

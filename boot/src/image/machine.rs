@@ -62,7 +62,7 @@ impl ConfigSpace for Config {
     }
 }
 
-/// Starts the machine: memory, page tables, heap, vector state, clock, all cores, configuration space.
+/// Starts the machine: memory, page tables, heap, vector state, clock, configuration space, all cores.
 pub fn start(info: &BootInfo) -> BootMachine {
     // SAFETY: once, on the only core that runs, before any vector instruction.
     let level = unsafe { cpu::enable_vectors() };
@@ -77,11 +77,12 @@ pub fn start(info: &BootInfo) -> BootMachine {
         clock.ticks_per_second() / 1000,
         clock.source()
     );
+    // The last that reads firmware's tables, before the page that cores start in is written.
+    let config = config_space(info, &mut tables);
     let ground =
         Ground { listed: &listed, ram: &info.ram, taken: &taken, arena: &ARENA, tables: &mut tables, clock };
     // SAFETY: once, on the boot core; the final tables are loaded.
     let cores = unsafe { Cores::start(level, ground) };
-    let config = config_space(info, &mut tables);
     let machine = BareMachine::new(clock, &ARENA);
     BootMachine { machine, level: cores::level(), cores, config, tables, top: memory::top(&info.ram) }
 }
