@@ -202,3 +202,20 @@ fn a_stop_gives_every_buffer_back() {
         assert_eq!((bench.pool.available(), bench.pool.excess()), (100, 0));
     }
 }
+
+/// A descriptor that holds up others is told, and they are counted when the queue is stopped.
+#[test]
+fn a_hole_is_told_and_what_is_behind_it_is_counted() {
+    let mut bench = Bench::new(64, 32, 100);
+    let mut rx = queue(&bench);
+    rx.arm(&mut bench.pool);
+    assert_eq!(rx.hole(), None);
+    [0, 1, 3, 4].into_iter().for_each(|i| finish(&bench, i, 60, EOF));
+    assert_eq!(rx.hole(), Some(2));
+    let mut burst = Burst::new();
+    assert_eq!(rx.rx_burst(&mut bench.pool, &mut burst, 32), 2);
+    assert_eq!(rx.hole(), Some(2));
+    burst.give_back(&mut bench.pool);
+    assert_eq!(rx.release(&mut bench.pool).frames, 2);
+    assert_eq!((bench.pool.available(), bench.pool.excess()), (100, 0));
+}

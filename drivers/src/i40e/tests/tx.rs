@@ -188,3 +188,25 @@ fn a_stop_tells_what_was_not_sent() {
         assert_eq!(bench.pool.available(), 20);
     }
 }
+
+/// What the card has passed and not marked is told; without its register the marks say where its head is.
+#[test]
+fn a_mark_that_is_missing_is_told() {
+    let mut bench = Bench::new(128, 16, 200);
+    let mut tx = queue(&bench);
+    let mut burst = burst_of(&mut bench.pool, &[&[60][..]; 100]);
+    tx.tx_burst(&mut bench.pool, &mut burst);
+    assert_eq!(
+        [0, 31, 32, 100, 101, 8191].map(|head| tx.unmarked(head)),
+        [None, None, Some(31), Some(31), None, None]
+    );
+    assert_eq!(tx.marked_head(), 0);
+    bench.set_word(31, 1, bench.word(31, 1) | 0xf);
+    assert_eq!((tx.unmarked(64), tx.marked_head()), (None, 32));
+    bench.set_word(95, 1, bench.word(95, 1) | 0xf);
+    assert_eq!(tx.marked_head(), 32, "a block behind one that is not done does not count");
+    bench.set_word(63, 1, bench.word(63, 1) | 0xf);
+    assert_eq!(tx.marked_head(), 96);
+    assert_eq!(tx.release(96, &mut bench.pool).frames, 4);
+    assert_eq!((bench.pool.available(), bench.pool.excess()), (200, 0));
+}
