@@ -141,6 +141,8 @@ fn offloads(ground: &Ground) -> Result<(), Failed> {
     testpmd.handle.set_link(0, true);
     testpmd.until("show port info 0", "Link status: up\nLink speed: 10 Gbps")?;
     testpmd.until("show port info 1", "Link status: up\nLink speed: 40 Gbps")?;
+    testpmd.expect("show port 0 module_eeprom", &["03 04 07 10", "BAREWIRE"])?;
+    testpmd.expect("show port 1 module_eeprom", &["0D 00 0C 04", "BAREWIRE"])?;
     losses(&mut testpmd)?;
     forward(&mut testpmd, "macswap", macswap(500, 78))?;
     testpmd.quit()?;
