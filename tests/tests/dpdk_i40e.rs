@@ -365,6 +365,7 @@ fn every_size(ground: &Ground) -> Result<(), Failed> {
         for own in [
             "",
             "--rxq=2 --txq=2 --enable-rx-cksum",
+            "--rxq=8 --txq=8 --rxd=512 --txd=512 --total-num-mbufs=20480",
             "--rxd=64 --txd=128 --burst=8",
             "--disable-crc-strip",
             "--rxd=4096 --txd=4096 --total-num-mbufs=20480",
