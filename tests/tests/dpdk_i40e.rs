@@ -141,6 +141,8 @@ fn offloads(ground: &Ground) -> Result<(), Failed> {
     testpmd.handle.set_link(0, true);
     testpmd.until("show port info 0", "Link status: up\nLink speed: 10 Gbps")?;
     testpmd.until("show port info 1", "Link status: up\nLink speed: 40 Gbps")?;
+    testpmd.expect("show port 0 module_eeprom", &["03 04 07 10", "BAREWIRE"])?;
+    testpmd.expect("show port 1 module_eeprom", &["0D 00 0C 04", "BAREWIRE"])?;
     losses(&mut testpmd)?;
     forward(&mut testpmd, "macswap", macswap(500, 78))?;
     testpmd.quit()?;
@@ -363,6 +365,7 @@ fn every_size(ground: &Ground) -> Result<(), Failed> {
         for own in [
             "",
             "--rxq=2 --txq=2 --enable-rx-cksum",
+            "--rxq=8 --txq=8 --rxd=512 --txd=512 --total-num-mbufs=20480",
             "--rxd=64 --txd=128 --burst=8",
             "--disable-crc-strip",
             "--rxd=4096 --txd=4096 --total-num-mbufs=20480",

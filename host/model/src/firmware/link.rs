@@ -1,11 +1,14 @@
 //! PHY and link commands.
 
+use super::module::Module;
 use super::{Reply, Request, code};
 use crate::faults::Faults;
 
 /// Link of the port, as the firmware knows it.
 #[derive(Debug, Clone)]
 pub struct Link {
+    /// What is plugged in.
+    pub module: Module,
     /// Somebody is at the other end of the cable.
     pub plugged: bool,
     /// The driver has switched the PHY off by a configuration without types.
@@ -33,9 +36,12 @@ const LINK_ENABLED_AND_AN: u8 = 0x18;
 impl Link {
     pub fn new(device_id: u16) -> Self {
         // 40GBASE-SR4 on a card for QSFP+, else 10GBASE-SR.
-        let (phy_type, speed) =
-            if (0x1583..=0x1584).contains(&device_id) { (0x19, 0x10) } else { (0x14, 0x08) };
+        let (module, phy_type, speed) = match device_id {
+            0x1583..=0x1584 => (Module::Qsfp, 0x19, 0x10),
+            _ => (Module::Sfp, 0x14, 0x08),
+        };
         Self {
+            module,
             plugged: true,
             off: false,
             abilities: LINK_ENABLED_AND_AN,
@@ -146,7 +152,7 @@ impl Link {
             put(13, &types[4..5]);
         }
         put(5, &[if initial { LINK_ENABLED_AND_AN } else { self.abilities }]);
-        put(20, &[0x03, 0x10, 0x00]);
+        put(20, &self.module.kind());
         Reply::ok().with_buffer(buffer)
     }
 }

@@ -5,6 +5,7 @@ mod capability;
 mod elements;
 mod link;
 mod lldp;
+mod module;
 mod switch;
 
 use crate::faults::Faults;
@@ -21,6 +22,7 @@ pub mod code {
     pub const EPERM: u16 = 1;
     pub const ENOENT: u16 = 2;
     pub const ESRCH: u16 = 3;
+    pub const ENXIO: u16 = 6;
     pub const ENOMEM: u16 = 9;
     pub const EBUSY: u16 = 12;
     pub const EINVAL: u16 = 14;
@@ -165,6 +167,7 @@ impl Firmware {
             }
             0x0407 | 0x0408 | 0x040a | 0x0418 | 0x041a => self.switch_command(request),
             0x0600 | 0x0601 | 0x0603 | 0x0605 | 0x0607 | 0x0613 => self.link.command(&request, faults),
+            0x0629 => self.link.module.command(&request),
             0x0701 => self.read_nvm(&request),
             // There is no LLDP agent to ask.
             0x0a00 => Reply::error(code::ENOENT),
