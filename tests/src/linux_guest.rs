@@ -76,12 +76,14 @@ impl Outcome {
             .try_for_each(|line| self.has(&format!("{line}\n")))
     }
 
-    /// The numbers of the guest's line that begins with `name`.
+    /// The numbers of the guest's last line that begins with `name`.
     ///
     /// # Errors
     /// There is no such line.
     pub fn numbers(&self, name: &str) -> Result<Vec<u64>, Failed> {
-        numbers(&self.said, name)
+        let rest = self.said.lines().rev().find_map(|line| line.trim().strip_prefix(name));
+        let rest = rest.ok_or_else(|| format!("no line {name:?} in:\n{}", self.said))?;
+        Ok(rest.split([' ', ':', '\t']).filter_map(|word| word.parse().ok()).collect())
     }
 }
 
@@ -165,16 +167,6 @@ impl LinuxGuest {
         }
         Ok(Outcome { said, ports })
     }
-}
-
-/// The numbers of the last line of `text` that begins with `name`.
-///
-/// # Errors
-/// There is no such line.
-pub fn numbers(text: &str, name: &str) -> Result<Vec<u64>, Failed> {
-    let rest = text.lines().rev().find_map(|line| line.trim().strip_prefix(name));
-    let rest = rest.ok_or_else(|| format!("no line {name:?} in:\n{text}"))?;
-    Ok(rest.split([' ', ':', '\t']).filter_map(|word| word.parse().ok()).collect())
 }
 
 /// Boots a guest and waits for its end.
