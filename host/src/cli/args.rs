@@ -121,7 +121,8 @@ pub struct ModelArgs {
     /// PCI device id of the cards: 1572 (X710, 10G) or 1583 (XL710, 40G)
     #[arg(long, value_name = "ID", default_value = "1572", value_parser = super::ports::parse_device)]
     pub device: u16,
-    /// Write down what drivers do to the cards: register accesses, admin commands, events, resets
+    /// Write down what drivers do to the cards, and which frames did not reach them: register accesses, admin commands,
+    /// events, resets
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
 }

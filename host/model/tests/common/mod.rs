@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-use model::{PortConfig, Wire, Xl710};
+use model::{PortConfig, TraceLog, Wire, Xl710};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 /// Where the guest's memory begins, for the card.
@@ -65,6 +65,7 @@ impl Guest {
         let mut card = Xl710::new(config, Box::new(End(wire.clone(), Vec::new())));
         card.map_dma(LOW, SIZE, Some((memory.as_fd(), 0)), true, true).unwrap();
         card.config_write(4, &[6, 0]);
+        card.trace(&TraceLog::new(std::io::sink()), "guest");
         let mut this = Self { card, wire, memory };
         // Every frame is received.
         this.admin_with(0x0254, &[0x17, 0, 0x17, 0, 0x86, 1]);
