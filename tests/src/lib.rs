@@ -9,6 +9,7 @@ pub mod faulty;
 pub mod flows;
 pub mod frames;
 pub mod guest;
+pub mod image_rig;
 pub mod initramfs;
 pub mod linux;
 pub mod linux_guest;

@@ -3,14 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
 use barewire::qemu::{Accel, DEBUG_EXIT_FAILURE, DEBUG_EXIT_SUCCESS, Machine};
 use libtest_mimic::Failed;
-use model::{PortConfig, Server, Wire, Xl710};
 use rig::frames;
 use rig::guest::Guest;
+use rig::image_rig::{End, ImageRig, dropped, lines, number};
 use rig::machine::{Ground, case, ensure, run};
 
 fn main() -> ExitCode {
@@ -142,137 +140,13 @@ const REFUSED: [(&str, &str, &str); 6] = [
 ];
 
 fn refuses(ground: &Ground, options: &str, text: &str) -> Result<(), Failed> {
-    let rig = Rig::start(ground, 2, options, vec![End::default()])?;
+    let rig = ImageRig::start(ground, machine(ground, 2, options), vec![End::default()])?;
     let (status, said) = rig.guest.end()?;
     let told = said.lines().any(|line| line.starts_with("barewire: error: ") && line.contains(text));
     ensure(status == Some(DEBUG_EXIT_FAILURE) && told, || format!("{status:?}\n{said}"))
 }
 
 const FRAMES: u32 = 1500;
-/// Frames of a direction that are under way: fewer than a transmit ring holds.
-const IN_FLIGHT: usize = 256;
-
-/// A wire that offers frames once and keeps what comes back.
-#[derive(Clone, Default)]
-struct End(Arc<(Mutex<Counts>, Condvar)>);
-
-#[derive(Default)]
-struct Counts {
-    to_offer: Vec<Vec<u8>>,
-    offered: usize,
-    back: Vec<Vec<u8>>,
-}
-
-/// The card's end of it. What it receives comes back at `partner`.
-struct CardEnd {
-    end: End,
-    partner: End,
-    frame: Vec<u8>,
-}
-
-impl Wire for CardEnd {
-    fn transmit(&mut self, frame: &[u8]) {
-        let (counts, changed) = &*self.end.0;
-        counts.lock().expect("no test panics with the wire").back.push(frame.to_vec());
-        changed.notify_all();
-    }
-
-    fn receive(&mut self) -> Option<&[u8]> {
-        let back = self.partner.0.0.lock().expect("no test panics with the wire").back.len();
-        let mut counts = self.end.0.0.lock().expect("no test panics with the wire");
-        if counts.offered >= back + IN_FLIGHT {
-            return None;
-        }
-        self.frame = counts.to_offer.pop()?;
-        counts.offered += 1;
-        Some(&self.frame)
-    }
-}
-
-impl End {
-    /// What came back, once that is `count` frames or the time is up.
-    fn back(&self, count: usize) -> Vec<Vec<u8>> {
-        let (counts, changed) = &*self.0;
-        let counts = counts.lock().expect("no test panics with the wire");
-        let limit = Duration::from_secs(60);
-        let waited = changed.wait_timeout_while(counts, limit, |counts| counts.back.len() < count);
-        waited.expect("no test panics with the wire").0.back.clone()
-    }
-}
-
-/// A guest with a card for each wire.
-struct Rig {
-    guest: Guest,
-    server: model::Handle,
-    thread: Option<std::thread::JoinHandle<Result<(), model::ServeError>>>,
-    _folder: tempfile::TempDir,
-}
-
-impl Rig {
-    fn start(ground: &Ground, cpus: u16, options: &str, ends: Vec<End>) -> Result<Self, Failed> {
-        let folder = tempfile::tempdir()?;
-        let mut machine = machine(ground, cpus, options);
-        let mut cards = Vec::new();
-        for (port, end) in ends.iter().enumerate() {
-            let (end, partner) = (end.clone(), ends.get(port ^ 1).unwrap_or(end).clone());
-            let socket = folder.path().join(format!("card{port}"));
-            machine.cards.push(socket.clone());
-            let mac = [0x68, 5, 0xca, 0, 0, port as u8];
-            let config = PortConfig { device_id: 0x1572, mac, name: format!("test{port}") };
-            cards.push((socket, Xl710::new(config, Box::new(CardEnd { end, partner, frame: Vec::new() }))));
-        }
-        let server = Server::bind(cards)?;
-        let handle = server.handle();
-        let thread = std::thread::spawn(move || server.run());
-        let guest = Guest::start(machine.command(&ground.qemu))?;
-        Ok(Self { guest, server: handle, thread: Some(thread), _folder: folder })
-    }
-
-    /// Waits until every queue of every port runs, and puts the frames on the wires. Before that, one that is for a queue
-    /// which does not run yet would be missed.
-    fn offer(&mut self, ends: &[End], frames: Vec<Vec<Vec<u8>>>) -> Result<(), Failed> {
-        self.guest.wait_for("barewire ready: ")?;
-        for (end, frames) in ends.iter().zip(frames) {
-            end.0.0.lock().expect("no test panics with the wire").to_offer = frames;
-        }
-        self.server.kick();
-        Ok(())
-    }
-
-    /// Lets the image end in order; returns what it said.
-    fn quit(mut self) -> Result<String, Failed> {
-        self.guest.say("quit\n")?;
-        let (status, said) = self.guest.end()?;
-        self.server.stop();
-        let thread = self.thread.take().ok_or("the server is gone")?;
-        thread.join().map_err(|_| "the model panicked")??;
-        let violations: Vec<String> =
-            self.server.status().iter().flat_map(|port| port.violations.clone()).collect();
-        ensure(violations.is_empty(), || format!("{violations:?}"))?;
-        let good = status == Some(DEBUG_EXIT_SUCCESS) && said.contains("barewire: end status=ok");
-        ensure(good, || format!("{status:?}\n{said}"))?;
-        Ok(said)
-    }
-}
-
-/// `key=value` pairs of the lines that begin with `barewire: WORD`.
-fn lines(said: &str, word: &str) -> Vec<BTreeMap<String, String>> {
-    let prefix = format!("barewire: {word} ");
-    let pairs = |line: &str| {
-        let pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
-        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
-    };
-    said.lines().filter_map(|line| line.strip_prefix(&prefix)).map(pairs).collect()
-}
-
-fn number(line: &BTreeMap<String, String>, key: &str) -> u64 {
-    line.get(key).and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {key} in {line:?}"))
-}
-
-fn dropped(line: &BTreeMap<String, String>) -> u64 {
-    line.keys().filter(|key| key.starts_with("drop.")).map(|key| number(line, key)).sum()
-}
-
 /// The books of the cores: each one's frames were sent or dropped, and all together they are the ports'.
 fn check_books(said: &str, cores: &[usize]) -> Result<(), Failed> {
     let (by_port, by_core) = (lines(said, "stats"), lines(said, "lcore"));
@@ -302,7 +176,7 @@ fn forwards(
         (0..FRAMES).map(|n| frames::flow(n * 2 + port, 60 + n as usize % 1400)).collect()
     };
     let ends = [End::default(), End::default()];
-    let mut rig = Rig::start(ground, cpus, options, ends.to_vec())?;
+    let mut rig = ImageRig::start(ground, machine(ground, cpus, options), ends.to_vec())?;
     rig.offer(&ends, vec![offered(0), offered(1)])?;
     let back = [ends[1].back(FRAMES as usize), ends[0].back(FRAMES as usize)];
     let said = rig.quit()?;
@@ -322,6 +196,8 @@ fn forwards(
         })
         .collect();
     ensure(told == streams, || format!("{told:?}, not {streams:?}"))?;
+    let idle = lines(&said, "lcore").iter().any(|line| number(line, "rx_frames") == 0);
+    ensure(!idle, || format!("a core with queues received nothing\n{said}"))?;
     let mut cores: Vec<usize> = streams.iter().map(|(_, _, core)| *core).collect();
     cores.sort_unstable();
     cores.dedup();
@@ -334,7 +210,7 @@ fn forwards(
 fn makes_frames(ground: &Ground) -> Result<(), Failed> {
     let ends = [End::default(), End::default()];
     let options = "--forward-mode=txonly --nb-cores=2 --rxq=2 --txq=2";
-    let rig = Rig::start(ground, 2, options, ends.to_vec())?;
+    let rig = ImageRig::start(ground, machine(ground, 2, options), ends.to_vec())?;
     for end in &ends {
         end.back(5000);
     }
