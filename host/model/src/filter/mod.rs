@@ -22,6 +22,8 @@ pub struct Filters {
     pub promiscuous: [bool; 3],
     /// The same for frames of one VLAN, 0 for those without tag.
     pub promiscuous_vlans: [BTreeSet<u16>; 3],
+    /// The VSI is the default one: it gets what nothing else is for. Linux's way to be promiscuous with a VEB.
+    pub default: bool,
 }
 
 /// Filters of a card, of which the function may use them all.
@@ -60,7 +62,7 @@ impl Filters {
     /// Whether a frame is received.
     pub fn pass(&self, frame: &[u8]) -> bool {
         let kind = crate::stats::kind(frame);
-        if self.promiscuous[kind] {
+        if self.promiscuous[kind] || self.default {
             return true;
         }
         let Some(mac) = frame.get(..6) else { return false };

@@ -207,9 +207,13 @@ impl Firmware {
 
     fn set_promiscuous(&mut self, request: &Request) -> Reply {
         const VLAN_VALID: u16 = 1 << 15;
+        const DEFAULT: u16 = 1 << 3;
         let (flags, valid) = (request.u16(0), request.u16(2));
         if request.u16(4) & SEID_MASK != VSI_SEID {
             return Reply::error(code::ENOENT);
+        }
+        if valid & DEFAULT != 0 {
+            self.filters.default = flags & DEFAULT != 0;
         }
         let vlan = Some(request.u16(6)).filter(|vlan| vlan & VLAN_VALID != 0).map(|vlan| vlan & 0xfff);
         for (bit, kind) in [(1 << 0, 0), (1 << 1, 1), (1 << 2, 2)] {
