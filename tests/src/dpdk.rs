@@ -22,7 +22,7 @@ const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 mkdir -p /tmp /run /var /dev/hugepages; mount -t tmpfs tmp /tmp; mount -t tmpfs run /run; ln -s /run /var/run
-for m in irqbypass vfio vfio_iommu_type1 vfio-pci-core vfio-pci; do xzcat /$m.ko.xz > /tmp/$m.ko; insmod /tmp/$m.ko; done
+for m in MODULES; do xzcat /$m.ko.xz > /tmp/$m.ko; insmod /tmp/$m.ko; done
 echo 256 > /proc/sys/vm/nr_hugepages; mount -t hugetlbfs none /dev/hugepages
 for d in /sys/bus/pci/devices/*; do
     case $(cat $d/vendor)$(cat $d/device) in
@@ -65,7 +65,8 @@ impl Dpdk {
     /// A file is missing or can't be written.
     pub fn initramfs(&self, to: &Path) -> Result<(), String> {
         let drivers: String = DRIVERS.iter().map(|driver| format!("-d {driver} ")).collect();
-        let mut archive = self.linux.begin(&INIT.replace("DRIVERS", &drivers))?;
+        let mut archive =
+            self.linux.begin(&INIT.replace("DRIVERS", &drivers).replace("MODULES", &MODULES.join(" ")))?;
         for module in MODULES {
             self.linux.module(&mut archive, module)?;
         }
