@@ -105,10 +105,10 @@ for n in $(seq $loads); do
 done
 "#;
 
-/// Down and up 20 times, the driver unloaded and loaded 5 times (a few times each in the short form); a ping gets
+/// Down and up 20 times, the driver unloaded and loaded 5 times (fewer times in the short form); a ping gets
 /// through each time.
 fn linux_restarts(ground: &Ground) -> Result<(), Failed> {
-    let (restarts, loads) = if full() { (20, 5) } else { (5, 2) };
+    let (restarts, loads) = if full() { (20, 5) } else { (3, 1) };
     let script = format!("restarts={restarts}; loads={loads}\n{RESTARTS}");
     let outcome = run(ground, &script, 1, vec![Box::<EchoWire>::default()])?;
     for n in 1..=restarts {

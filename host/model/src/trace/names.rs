@@ -31,6 +31,8 @@ const REGISTERS: &[Array] = &[
     one("GLVFGEN_TIMER", 0x08_81bc),
     one("GLPCI_CNF2", 0x0b_e494),
     one("GLPCI_CAPSUP", 0x0b_e4a8),
+    one("GLPCI_LBARCTRL", 0x0b_e484),
+    one("PRTGEN_STATUS", 0x0b_8100),
     one("PF_FUNC_RID", 0x09_c000),
     one("PFGEN_PORTNUM", 0x1c_0480),
     one("PFPCI_SUBSYSID", 0x0b_e100),
