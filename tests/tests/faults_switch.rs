@@ -44,9 +44,9 @@ fn is_long(offset: u32) -> bool {
     LONG_COUNTERS.contains(&offset) || SIZE_COUNTERS.iter().any(sized) || VSI_COUNTERS.iter().any(of_vsi)
 }
 
-/// Datasheet offsets of GLPRT_GORC, UPRC, MPRC, BPRC, GOTC, UPTC, MPTC, BPTC of port 0.
+/// Datasheet offsets of GLV_GORC, UPRC, MPRC, BPRC of VSI 16, and GLPRT_GOTC, UPTC, MPTC, BPTC of port 0.
 const LONG_COUNTERS: [u32; 8] =
-    [0x30_0000, 0x30_05a0, 0x30_05c0, 0x30_05e0, 0x30_0680, 0x30_09c0, 0x30_09e0, 0x30_0a00];
+    [0x35_8080, 0x36_c080, 0x36_cc80, 0x36_d880, 0x30_0680, 0x30_09c0, 0x30_09e0, 0x30_0a00];
 
 /// B35: counters that are not 0 at the start, wrap in their low half and as a whole, and are read in one access; bytes
 /// are those of the frames, both ways; a frame that is too long is an error and no frame.
@@ -246,8 +246,8 @@ const REGISTERS: [Allowed; 76] = [
     row("PFQF_HKEY", 0x24_4800, 13, 128, 0xffff_ffff),
     row("PFQF_HLUT", 0x24_0000, 128, 128, 0x3f3f_3f3f),
     one("PF_MDET_TX", 0x0e_6400, 0x1),
-    row("GLPRT_GORCL, GOTCL", 0x30_0000, 2, 0x680, 0),
-    row("GLPRT_UPRCL, MPRCL, BPRCL", 0x30_05a0, 3, 0x20, 0),
+    one("GLPRT_GOTCL", 0x30_0680, 0),
+    row("GLV_GORC", 0x35_8000, 384, 8, 0),
     row("GLPRT_UPTCL, MPTCL, BPTCL", 0x30_09c0, 3, 0x20, 0),
     one("GLPRT_RDPC", 0x30_0600, 0),
     one("GLPRT_TDOLD", 0x30_0a20, 0),
@@ -318,14 +318,14 @@ fn b38_the_trap_snaps() {
     let mut word = [0; 4];
     port.card().bar_read(0, 0x27_0384, &mut word);
     port.card().bar_write(0, 0x10_4000, &0x40_u32.to_le_bytes());
-    port.card().bar_write(0, 0x30_0000, &[0; 4]);
+    port.card().bar_write(0, 0x30_0680, &[0; 4]);
     let violations = port.card().violations().to_vec();
     assert_eq!(
         violations,
         [
             "0x270384: read, and it is no register of the list",
             "QTX_CTL (0x104000): 0x40 written, reserved bits are 0xffff0040",
-            "GLPRT_GORCL, GOTCL (0x300000): written, and it can only be read",
+            "GLPRT_GOTCL (0x300680): written, and it can only be read",
         ]
     );
     let mut port = FaultyPort::of(port, driver, Shape::default());

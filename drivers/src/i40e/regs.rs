@@ -164,10 +164,6 @@ pub const GLNVM_SRCTL: Reg<u32, Rw> = Reg::at(0x0b_6110);
 pub const GLNVM_SRDATA: Reg<u32, Ro> = Reg::at(0x0b_6114);
 
 /// Statistics of the port: 4 ports at a distance of 8 bytes, low word first.
-pub const GLPRT_GORCL: RegArray<u32, Ro, 4> = RegArray::at(0x30_0000, 8);
-pub const GLPRT_UPRCL: RegArray<u32, Ro, 4> = RegArray::at(0x30_05a0, 8);
-pub const GLPRT_MPRCL: RegArray<u32, Ro, 4> = RegArray::at(0x30_05c0, 8);
-pub const GLPRT_BPRCL: RegArray<u32, Ro, 4> = RegArray::at(0x30_05e0, 8);
 pub const GLPRT_GOTCL: RegArray<u32, Ro, 4> = RegArray::at(0x30_0680, 8);
 pub const GLPRT_UPTCL: RegArray<u32, Ro, 4> = RegArray::at(0x30_09c0, 8);
 pub const GLPRT_MPTCL: RegArray<u32, Ro, 4> = RegArray::at(0x30_09e0, 8);
@@ -183,5 +179,12 @@ pub const GLPRT_RUC: RegArray<u32, Ro, 4> = RegArray::at(0x30_0100, 8);
 pub const GLPRT_RFC: RegArray<u32, Ro, 4> = RegArray::at(0x30_0560, 8);
 pub const GLPRT_ROC: RegArray<u32, Ro, 4> = RegArray::at(0x30_0120, 8);
 pub const GLPRT_RJC: RegArray<u32, Ro, 4> = RegArray::at(0x30_0580, 8);
+/// What reached a VSI, by its statistics index.
+pub const GLV_GORCL: RegArray<u32, Ro, 384> = RegArray::at(0x35_8000, 8);
+pub const GLV_UPRCL: RegArray<u32, Ro, 384> = RegArray::at(0x36_c000, 8);
+pub const GLV_MPRCL: RegArray<u32, Ro, 384> = RegArray::at(0x36_cc00, 8);
+pub const GLV_BPRCL: RegArray<u32, Ro, 384> = RegArray::at(0x36_d800, 8);
+/// Frames longer than their queue takes; by port, behind those of functions.
+pub const GL_RXERR1L: RegArray<u32, Ro, 4> = RegArray::at(0x31_8400, 8);
 /// Frames for which a VSI's queue had no descriptor; by the VSI's statistics index.
 pub const GLV_RDPC: RegArray<u32, Ro, 384> = RegArray::at(0x31_0000, 8);

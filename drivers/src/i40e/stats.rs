@@ -64,7 +64,9 @@ impl Extended {
     }
 }
 
-const RX_FRAMES: [RegArray<u32, Ro, 4>; 3] = [regs::GLPRT_UPRCL, regs::GLPRT_MPRCL, regs::GLPRT_BPRCL];
+/// Frames that reached the VSI, those among them that it had no descriptor for, and those that were too long for their
+/// queue (by drivers: DPDK's `i40e_dev_stats_get`). The port's own counters have frames for others, too.
+const RX_FRAMES: [RegArray<u32, Ro, 384>; 3] = [regs::GLV_UPRCL, regs::GLV_MPRCL, regs::GLV_BPRCL];
 const TX_FRAMES: [RegArray<u32, Ro, 4>; 3] = [regs::GLPRT_UPTCL, regs::GLPRT_MPTCL, regs::GLPRT_BPTCL];
 const RX_ERRORS: [RegArray<u32, Ro, 4>; 7] = [
     regs::GLPRT_CRCERRS,
@@ -81,6 +83,7 @@ pub struct Statistics {
     rx_bytes: Extended,
     rx_frames: [Extended; 3],
     rx_errors: [Extended; 7],
+    rx_too_long: Extended,
     rx_missed: [Extended; 2],
     tx_bytes: Extended,
     tx_frames: [Extended; 3],
@@ -91,8 +94,9 @@ impl Statistics {
     /// Counts from here on, for port `port` and the VSI with statistics index `vsi`.
     pub fn start<B: Bar>(bar: &B, port: usize, vsi: usize) -> Self {
         Self {
-            rx_bytes: Extended::start(bar, regs::GLPRT_GORCL, port, 48),
-            rx_frames: RX_FRAMES.map(|array| Extended::start(bar, array, port, 48)),
+            rx_bytes: Extended::start(bar, regs::GLV_GORCL, vsi, 48),
+            rx_frames: RX_FRAMES.map(|array| Extended::start(bar, array, vsi, 48)),
+            rx_too_long: Extended::start(bar, regs::GL_RXERR1L, port, 48),
             rx_errors: RX_ERRORS.map(|array| Extended::start(bar, array, port, 32)),
             rx_missed: [
                 Extended::start(bar, regs::GLPRT_RDPC, port, 32),
@@ -106,7 +110,8 @@ impl Statistics {
 
     /// The card was reset, and with it perhaps its counters: one that is lower than before began again at 0.
     pub fn restarted<B: Bar>(&mut self, bar: &B) {
-        let singles = [&mut self.rx_bytes, &mut self.tx_bytes, &mut self.tx_errors].into_iter();
+        let singles =
+            [&mut self.rx_bytes, &mut self.rx_too_long, &mut self.tx_bytes, &mut self.tx_errors].into_iter();
         let rows = [&mut self.rx_frames[..], &mut self.rx_errors, &mut self.rx_missed, &mut self.tx_frames];
         for counter in singles.chain(rows.into_iter().flatten()) {
             counter.restarted(bar);
@@ -118,13 +123,15 @@ impl Statistics {
         fn sum<B: Bar>(bar: &B, counters: &mut [Extended]) -> u64 {
             counters.iter_mut().map(|counter| counter.update(bar)).sum()
         }
-        let rx_frames = sum(bar, &mut self.rx_frames);
+        let reached = sum(bar, &mut self.rx_frames);
+        let no_descriptor = self.rx_missed.last_mut().map_or(0, |counter| counter.update(bar));
+        let too_long = self.rx_too_long.update(bar);
         let tx_frames = sum(bar, &mut self.tx_frames);
         PortStats {
-            rx_frames,
-            rx_bytes: self.rx_bytes.update(bar).saturating_sub(FCS * rx_frames),
+            rx_frames: reached.saturating_sub(no_descriptor + too_long),
+            rx_bytes: self.rx_bytes.update(bar).saturating_sub(FCS * reached),
             rx_missed: sum(bar, &mut self.rx_missed),
-            rx_errors: sum(bar, &mut self.rx_errors),
+            rx_errors: sum(bar, &mut self.rx_errors) + too_long,
             tx_frames,
             tx_bytes: self.tx_bytes.update(bar).saturating_sub(FCS * tx_frames),
             tx_errors: self.tx_errors.update(bar),
@@ -161,22 +168,28 @@ mod tests {
         assert_eq!(statistics.read(&FakeBar::new(0, Counters::default())), PortStats::default());
     }
 
-    /// Offsets of GLPRT_GORC, GLPRT_UPRC and GLPRT_RDPC of port 1 as the datasheet has them.
+    /// Offsets of GLV_GORC, GLV_UPRC and GLV_RDPC of VSI 5, of GLPRT_RDPC and GL_RXERR1 of port 1, as the datasheet has
+    /// them; DPDK takes what found no descriptor, and what was too long, off the frames.
     #[test]
     fn counters_start_anywhere_and_wrap() {
         let counters = Counters::default();
         let set = |offset, value| counters.0.lock().unwrap().insert(offset, value);
-        set(0x30_0008, 0xffff_ffff_ff00);
-        set(0x30_05a8, 0xffff_ffff);
+        set(0x35_8028, 0xffff_ffff_ff00);
+        set(0x36_c028, 0xffff_ffff);
         set(0x30_0608, 0xffff_fffe);
+        set(0x31_0028, 7);
+        set(0x31_8408, 2);
         let bar = FakeBar::new(4 << 20, counters.clone());
         let mut statistics = Statistics::start(&bar, 1, 5);
         assert_eq!(statistics.read(&bar), PortStats::default());
-        // Two frames of 60 bytes with FCS, and the counter of 48 bits wraps.
-        set(0x30_0008, (0xffff_ffff_ff00 + 4 * 128) & 0xffff_ffff_ffff);
-        set(0x30_05a8, 0xffff_ffff + 8);
+        // Eight frames of 60 bytes with FCS, and the counter of 48 bits wraps.
+        set(0x35_8028, (0xffff_ffff_ff00 + 8 * 64) & 0xffff_ffff_ffff);
+        set(0x36_c028, 0xffff_ffff + 8);
         set(0x30_0608, 3);
+        set(0x31_0028, 9);
+        set(0x31_8408, 3);
         let stats = statistics.read(&bar);
-        assert_eq!((stats.rx_frames, stats.rx_bytes, stats.rx_missed), (8, 512 - 32, 5));
+        assert_eq!((stats.rx_frames, stats.rx_bytes), (8 - 2 - 1, 8 * 60));
+        assert_eq!((stats.rx_missed, stats.rx_errors), (5 + 2, 1));
     }
 }

@@ -128,9 +128,9 @@ impl fmt::Display for Link {
 /// What a device counted on its own, without FCS in the bytes; each counts from the start of the port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortStats {
-    /// Good frames from the wire.
+    /// Good frames from the wire that there was a receive descriptor for.
     pub rx_frames: u64,
-    /// Their bytes.
+    /// Their bytes; with some devices also those of frames that were missed.
     pub rx_bytes: u64,
     /// Frames for which there was no receive descriptor.
     pub rx_missed: u64,
