@@ -3,7 +3,7 @@
 use hal::Machine;
 use kernel::MacAddr;
 
-use super::adminq::{AdminQueue, Command, Data, Reply};
+use super::adminq::{AdminQueue, Command, Data};
 use super::error::{AdminFault, Error};
 
 /// Versions that Get Version gives.
@@ -15,11 +15,6 @@ pub struct FirmwareVersion {
     pub build: u32,
     /// Admin queue interface, major and minor.
     pub api: (u16, u16),
-}
-
-/// Sends a command that has no buffer.
-pub fn send<M: Machine>(_machine: &M, queue: &mut AdminQueue<M>, command: &Command) -> Result<Reply, Error> {
-    queue.send(command, Data::None)
 }
 
 /// 0x0001. An interface of another major version than 1 can't be spoken to.
@@ -72,22 +67,17 @@ pub fn mac_address<M: Machine>(queue: &mut AdminQueue<M>) -> Result<MacAddr, Err
 }
 
 /// 0x0206: a receive control register.
-pub fn read_rx_control<M: Machine>(
-    machine: &M,
-    queue: &mut AdminQueue<M>,
-    register: u32,
-) -> Result<u32, Error> {
+pub fn read_rx_control<M: Machine>(queue: &mut AdminQueue<M>, register: u32) -> Result<u32, Error> {
     let command = Command::new("Rx Control Register Read", 0x0206).u32(4, register);
-    Ok(send(machine, queue, &command)?.u32(12))
+    Ok(queue.send(&command, Data::None)?.u32(12))
 }
 
 /// 0x0207: a receive control register.
 pub fn write_rx_control<M: Machine>(
-    machine: &M,
     queue: &mut AdminQueue<M>,
     register: u32,
     value: u32,
 ) -> Result<(), Error> {
     let command = Command::new("Rx Control Register Write", 0x0207).u32(4, register).u32(12, value);
-    send(machine, queue, &command).map(drop)
+    queue.send(&command, Data::None).map(drop)
 }

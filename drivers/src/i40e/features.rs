@@ -47,7 +47,7 @@ impl<M: Machine> I40e<M> {
     /// The table names a queue that the port does not have.
     pub fn set_rss(&mut self, wanted: &Rss) -> Result<(), Error> {
         let queues = self.queues();
-        rss::program(&self.machine, &mut self.admin, &self.bar, wanted, queues)?;
+        rss::program(&mut self.admin, &self.bar, wanted, queues)?;
         self.rss = *wanted;
         Ok(())
     }
@@ -137,7 +137,7 @@ impl<M: Machine> I40e<M> {
     ) -> Result<(), Error> {
         let mut wanted = self.filters.clone();
         change(&mut wanted)?;
-        filters::program(&self.machine, &mut self.admin, self.vsi, Some(&self.filters), &wanted)?;
+        filters::program(&mut self.admin, self.vsi, Some(&self.filters), &wanted)?;
         self.filters = wanted;
         Ok(())
     }
@@ -147,7 +147,7 @@ impl<M: Machine> I40e<M> {
     /// # Errors
     /// The firmware refuses.
     pub fn set_flow_control(&mut self, wanted: FlowControl) -> Result<(), Error> {
-        flow::set(&self.machine, &mut self.admin, wanted)?;
+        flow::set(&mut self.admin, wanted)?;
         self.refresh_link()
     }
 
@@ -156,7 +156,7 @@ impl<M: Machine> I40e<M> {
     /// # Errors
     /// The firmware does not say.
     pub fn flow_control(&mut self) -> Result<FlowControl, Error> {
-        link::raw_status(&self.machine, &mut self.admin).map(|status| flow::negotiated(&status))
+        link::raw_status(&mut self.admin).map(|status| flow::negotiated(&status))
     }
 
     /// Extended statistics since the port's start, under DPDK's names: first those that every port of DPDK has

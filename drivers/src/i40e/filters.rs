@@ -10,7 +10,6 @@ use hal::Machine;
 use kernel::MacAddr;
 
 use super::adminq::{AdminQueue, Command, Data};
-use super::command;
 use super::error::{AdminFault, Error};
 use super::switch::Vsi;
 
@@ -158,7 +157,6 @@ impl Filters {
 /// Brings the card from `old` (`None`: as after a reset) to `new`. What comes is added before what goes is removed, so
 /// that an address that stays is received all the time.
 pub fn program<M: Machine>(
-    machine: &M,
     queue: &mut AdminQueue<M>,
     vsi: Vsi,
     old: Option<&Filters>,
@@ -177,7 +175,7 @@ pub fn program<M: Machine>(
         return Err(error);
     }
     remove(queue, vsi, &removed)?;
-    set_modes(machine, queue, vsi, new)
+    set_modes(queue, vsi, new)
 }
 
 fn element(pair: &Pair, flags: u16) -> [u8; ELEMENT] {
@@ -230,12 +228,7 @@ fn remove<M: Machine>(queue: &mut AdminQueue<M>, vsi: Vsi, pairs: &[Pair]) -> Re
 }
 
 /// 0x0254. Broadcasts are an address of the list, so that the tag filter holds for them, too.
-fn set_modes<M: Machine>(
-    machine: &M,
-    queue: &mut AdminQueue<M>,
-    vsi: Vsi,
-    filters: &Filters,
-) -> Result<(), Error> {
+fn set_modes<M: Machine>(queue: &mut AdminQueue<M>, vsi: Vsi, filters: &Filters) -> Result<(), Error> {
     const UNICAST: u16 = 1 << 0;
     const MULTICAST: u16 = 1 << 1;
     const BROADCAST: u16 = 1 << 2;
@@ -248,7 +241,7 @@ fn set_modes<M: Machine>(
     };
     let command =
         Command::new("Set VSI Promiscuous Modes", 0x0254).u16(0, flags).u16(2, everything).u16(4, vsi.seid);
-    command::send(machine, queue, &command).map(drop)
+    queue.send(&command, Data::None).map(drop)
 }
 
 #[cfg(test)]

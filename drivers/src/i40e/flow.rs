@@ -4,7 +4,6 @@
 use hal::Machine;
 
 use super::adminq::{AdminQueue, Command, Data, Reply};
-use super::command;
 use super::error::Error;
 
 /// Which pause frames there are.
@@ -22,13 +21,13 @@ const PAUSE_TX: u8 = 0x01;
 const PAUSE_RX: u8 = 0x02;
 
 /// 0x0600 and 0x0601: what is offered to the other end. The link goes down and comes up again when it changes.
-pub fn set<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, wanted: FlowControl) -> Result<(), Error> {
+pub fn set<M: Machine>(queue: &mut AdminQueue<M>, wanted: FlowControl) -> Result<(), Error> {
     let mut abilities = [0; ABILITIES];
     queue.send(&Command::new("Get PHY Abilities", 0x0600), Data::Read(&mut abilities))?;
     match config(&abilities, wanted) {
         Some(params) => {
             let command = Command { params, ..Command::new("Set PHY Config", 0x0601) };
-            command::send(machine, queue, &command).map(drop)
+            queue.send(&command, Data::None).map(drop)
         }
         None => Ok(()),
     }

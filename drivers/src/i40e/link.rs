@@ -6,42 +6,41 @@ use kernel::Link;
 
 use super::MAX_FRAME;
 use super::adminq::{AdminQueue, Command, Data, Reply};
-use super::command;
 use super::error::Error;
 
 /// Get Link Status, and the opcode of the event that says that it changed.
 pub const GET_LINK_STATUS: u16 = 0x0607;
 
 /// 0x0607: the link now; from here on the firmware reports the next change, once.
-pub fn status<M: Machine>(machine: &M, queue: &mut AdminQueue<M>) -> Result<Link, Error> {
-    raw_status(machine, queue).map(|reply| decode(&reply))
+pub fn status<M: Machine>(queue: &mut AdminQueue<M>) -> Result<Link, Error> {
+    raw_status(queue).map(|reply| decode(&reply))
 }
 
 /// As [`status`], as the firmware says it.
-pub fn raw_status<M: Machine>(machine: &M, queue: &mut AdminQueue<M>) -> Result<Reply, Error> {
+pub fn raw_status<M: Machine>(queue: &mut AdminQueue<M>) -> Result<Reply, Error> {
     const REPORT_CHANGES: u16 = 3;
     let command = Command::new("Get Link Status", GET_LINK_STATUS).u16(0, REPORT_CHANGES);
-    command::send(machine, queue, &command)
+    queue.send(&command, Data::None)
 }
 
 /// 0x0603: frames up to the card's maximum. Some firmware refuses it while the link is down.
 ///
 /// By drivers: the card's 9728 is the largest value; whether it counts the FCS is not settled, so the last 4
 /// lengths are unproven on silicon.
-pub fn set_mac_config<M: Machine>(machine: &M, queue: &mut AdminQueue<M>) -> Result<(), Error> {
+pub fn set_mac_config<M: Machine>(queue: &mut AdminQueue<M>) -> Result<(), Error> {
     const CRC_ENABLE: u8 = 0x04;
     let mut command = Command::new("Set MAC Config", 0x0603).u16(0, MAX_FRAME as u16);
     command.params[2] = CRC_ENABLE;
-    command::send(machine, queue, &command).map(drop)
+    queue.send(&command, Data::None).map(drop)
 }
 
 /// 0x0605: the link comes up if there is somebody at the other end.
-pub fn restart<M: Machine>(machine: &M, queue: &mut AdminQueue<M>) -> Result<(), Error> {
+pub fn restart<M: Machine>(queue: &mut AdminQueue<M>) -> Result<(), Error> {
     const RESTART: u8 = 2;
     const ENABLE: u8 = 4;
     let mut command = Command::new("Setup Link and Restart AN", 0x0605);
     command.params[0] = RESTART | ENABLE;
-    command::send(machine, queue, &command).map(drop)
+    queue.send(&command, Data::None).map(drop)
 }
 
 /// Takes all events from the queue; says whether one was a change of the link.

@@ -97,7 +97,7 @@ impl<M: Machine> I40e<M> {
         let lldp_stopped = link::stop_lldp(&mut admin).is_ok();
         let mut filters = Filters::new(mac);
         filters.set_promiscuous(options.promiscuous);
-        let vsi = Self::set_up_switch(&machine, &bar, &mut admin, queues as u16, &filters)?;
+        let vsi = Self::set_up_switch(&bar, &mut admin, queues as u16, &filters)?;
         let nvm = nvm::read_version(&machine, &bar)?;
         let (port, stat_index) = (port as usize, usize::from(vsi.stat_index));
         let statistics = Statistics::start(&bar, port, stat_index);
@@ -147,15 +147,14 @@ impl<M: Machine> I40e<M> {
 
     /// The function's VSI and its filters; a reset undoes all of it.
     pub(super) fn set_up_switch(
-        machine: &M,
         bar: &M::Bar,
         admin: &mut AdminQueue<M>,
         queues: u16,
         wanted: &Filters,
     ) -> Result<Vsi, Error> {
         let vsi = switch::set_up_vsi(admin, queues)?;
-        switch::enable_filters(machine, admin, bar);
-        filters::program(machine, admin, vsi, None, wanted)?;
+        switch::enable_filters(admin, bar);
+        filters::program(admin, vsi, None, wanted)?;
         Ok(vsi)
     }
 
@@ -181,15 +180,15 @@ impl<M: Machine> I40e<M> {
     }
 
     pub(super) fn bring_link_up(&mut self) -> Result<(), Error> {
-        link::restart(&self.machine, &mut self.admin)?;
+        link::restart(&mut self.admin)?;
         self.refresh_link()
     }
 
     /// Asks for the link, and sets the frame size as soon as the link is up: some firmware refuses it before.
     pub(super) fn refresh_link(&mut self) -> Result<(), Error> {
-        self.link = link::status(&self.machine, &mut self.admin)?;
+        self.link = link::status(&mut self.admin)?;
         if self.mac_config_pending {
-            match link::set_mac_config(&self.machine, &mut self.admin) {
+            match link::set_mac_config(&mut self.admin) {
                 Ok(()) => self.mac_config_pending = false,
                 Err(error) if self.link.up => return Err(error),
                 Err(_) => {}

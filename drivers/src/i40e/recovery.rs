@@ -185,8 +185,8 @@ impl<M: Machine> I40e<M> {
         self.hmc.program(&self.bar, self.pf as usize)?;
         self.lldp_stopped = link::stop_lldp(&mut self.admin).is_ok();
         let queues = self.hmc.queues() as u16;
-        self.vsi = Self::set_up_switch(&self.machine, &self.bar, &mut self.admin, queues, &self.filters)?;
-        rss::program(&self.machine, &mut self.admin, &self.bar, &self.rss, usize::from(queues))?;
+        self.vsi = Self::set_up_switch(&self.bar, &mut self.admin, queues, &self.filters)?;
+        rss::program(&mut self.admin, &self.bar, &self.rss, usize::from(queues))?;
         if self.vlan_strip {
             self.set_vlan_strip(true)?;
         }

@@ -95,7 +95,6 @@ impl Rss {
 
 /// Programs the card. Frames that arrive meanwhile may go by the old or the new rule; none is lost.
 pub fn program<M: Machine>(
-    machine: &M,
     queue: &mut AdminQueue<M>,
     bar: &M::Bar,
     rss: &Rss,
@@ -119,7 +118,7 @@ pub fn program<M: Machine>(
         (0..).map(|index| regs::PFQF_HENA.get(index)).zip([flows as u32, (flows >> 32) as u32])
     {
         if let Some(register) = register
-            && command::write_rx_control(machine, queue, register.offset(), word).is_err()
+            && command::write_rx_control(queue, register.offset(), word).is_err()
         {
             // Firmware that has no such command leaves the register to the driver.
             bar.write(register, word);

@@ -89,11 +89,11 @@ fn find_vsi<M: Machine>(queue: &mut AdminQueue<M>) -> Result<u16, Error> {
 }
 
 /// Turns address filters on in the receive path: by command, or directly where the firmware has none.
-pub fn enable_filters<M: Machine>(machine: &M, queue: &mut AdminQueue<M>, bar: &M::Bar) {
+pub fn enable_filters<M: Machine>(queue: &mut AdminQueue<M>, bar: &M::Bar) {
     let register = regs::PFQF_CTL_0;
     let wanted = PfqfCtl0::MACVLAN_ENA | PfqfCtl0::ETYPE_ENA | PfqfCtl0::HASHLUTSIZE_512;
-    let by_command = command::read_rx_control(machine, queue, register.offset())
-        .and_then(|old| command::write_rx_control(machine, queue, register.offset(), old | wanted.bits()));
+    let by_command = command::read_rx_control(queue, register.offset())
+        .and_then(|old| command::write_rx_control(queue, register.offset(), old | wanted.bits()));
     if by_command.is_err() {
         bar.update(register, |old| old | wanted);
     }
