@@ -20,10 +20,10 @@ fn main() -> ExitCode {
     let mut cases = vec![
         case("testpmd_forwards_by_vector_and_scalar_paths", forwards),
         case("testpmd_sees_hashes_checksums_filters_and_links", offloads),
+        case("testpmd_comes_and_goes", comings_and_goings),
     ];
     if std::env::var_os("BAREWIRE_FULL").is_some() {
         cases.push(case("testpmd_forwards_every_size_with_rings_of_many_sizes", every_size));
-        cases.push(case("testpmd_comes_and_goes", comings_and_goings));
     }
     run_with(cases, missing)
 }

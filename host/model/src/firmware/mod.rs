@@ -185,9 +185,9 @@ impl Firmware {
                 Reply::ok()
             }
             // Driver version, shutdown, release, address write, PXE, port parameters, switch config, control filters,
-            // DCB, bandwidth, loopback, LLDP stop and start, tunnels: nothing to answer and nothing to model.
+            // DCB, bandwidth, resume of transmit, loopback, LLDP stop and start, tunnels: nothing to answer and nothing to model.
             0x0002 | 0x0003 | 0x0009 | 0x0108 | 0x0110 | 0x0203 | 0x0205 | 0x025a | 0x025b | 0x0303
-            | 0x0400 | 0x0618 | 0x0a01 | 0x0a07 | 0x0a08 | 0x0b00 | 0x0b01 => Reply::ok(),
+            | 0x0400 | 0x041c | 0x0618 | 0x0a01 | 0x0a07 | 0x0a08 | 0x0b00 | 0x0b01 => Reply::ok(),
             opcode => {
                 if self.unknown.len() < 64 {
                     self.unknown.push(opcode);
