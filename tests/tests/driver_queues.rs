@@ -170,6 +170,31 @@ fn a_queue_stops_and_starts_while_others_run() {
     ring.finish();
 }
 
+/// B46: a queue that was stopped can't be polled, since stopping takes it; the others are polled on. What was for it finds
+/// no descriptor and is counted, and it goes on where it is started again. Polling before there is a link is harmless.
+#[test]
+fn b46_others_are_polled_while_a_queue_is_stopped() {
+    let mut ring = Direct::start(2, 128, 64, OPTIONS);
+    ring.driver.set_rss_queues(2).unwrap();
+    ring.port.card().set_link(false);
+    assert!(ring.receive(&[]).iter().all(Vec::is_empty) && !ring.driver.link().unwrap().up);
+    ring.port.card().set_link(true);
+    let all: Vec<_> = (0..64).map(|n| frame(Flow::v4(n), Kind::Udp, &payload(n))).collect();
+    let shares: Vec<_> = ring.receive(&all).iter().map(Vec::len).collect();
+    assert!(shares.iter().all(|share| *share > 10) && shares.iter().sum::<usize>() == 64, "{shares:?}");
+    let stopped = ring.rx.pop().unwrap();
+    ring.driver.stop_rx(stopped, &mut ring.pool).unwrap();
+    ring.port.wire.lose_frames();
+    assert_eq!(ring.receive(&all)[0].len(), shares[0]);
+    let stats = ring.driver.stats();
+    assert_eq!((stats.rx_frames, stats.rx_missed), (64 + shares[0] as u64, shares[1] as u64));
+    let (memory, layout) = (ring.pool.memory().clone(), ring.pool.layout());
+    let setup = kernel::port::QueueSetup { descriptors: 128, memory, layout };
+    ring.rx.push(ring.driver.start_rx(1, &setup, &mut ring.pool).unwrap());
+    assert_eq!(ring.receive(&all).iter().map(Vec::len).collect::<Vec<_>>(), shares);
+    ring.finish();
+}
+
 /// What can be read of each descriptor: as many armed as the ring holds, done when the card has been there, free
 /// afterwards.
 #[test]
