@@ -43,6 +43,16 @@ pub struct Tx<B> {
     drops: Drops,
 }
 
+/// What became of a frame at the front of a burst.
+enum Taken {
+    /// It is in the ring: entries, bytes.
+    Sent(usize, u64),
+    /// It was dropped under a name: entries.
+    Dropped(usize),
+    /// It stays: there is no room, or its end is missing.
+    Not,
+}
+
 impl<B: Bar> Tx<B> {
     pub(super) fn new(index: usize, descriptors: DescRing<2>, tail: Doorbell<B>, setup: &QueueSetup) -> Self {
         let count = descriptors.count();
@@ -180,8 +190,59 @@ impl<B: Bar> Tx<B> {
         true
     }
 
-    /// Writes the descriptors of one frame.
+    /// The frame is whole in one buffer, asks for nothing, and the card may be given it.
     #[inline]
+    fn is_plain(&self, offset: u32, meta: Meta) -> bool {
+        let end = u64::from(offset) + u64::from(meta.start()) + u64::from(meta.len());
+        let whole = meta.is_last() && !meta.has_request();
+        whole && (MIN_FRAME..=MAX_FRAME).contains(&meta.len()) && end <= self.memory_len
+    }
+
+    /// Writes the descriptor of a frame of [`Tx::is_plain`]; there is room.
+    #[inline]
+    fn write_plain(&mut self, offset: u32, meta: Meta) {
+        let index = self.next;
+        let mut word = tx::ICRC | tx::EOP | u64::from(meta.len()) << tx::SIZE_SHIFT;
+        if index % BLOCK == BLOCK - 1 {
+            word |= tx::RS;
+            if let Some(report_at) = self.report_at.get_mut(index / BLOCK) {
+                *report_at = index as u16;
+            }
+        }
+        self.descriptors.write(index, 0, self.base + u64::from(offset) + u64::from(meta.start()));
+        self.descriptors.write(index, 1, word);
+        if let Some(shadow) = self.shadow.get_mut(index) {
+            *shadow = offset;
+        }
+        self.next = self.wrap(index + 1);
+        self.used += 1;
+    }
+
+    /// Takes the frame at the front of the entries, whatever it is.
+    #[inline(never)]
+    fn take_frame(&mut self, offsets: &[u32], metas: &[Meta], buffers: &mut impl Buffers) -> Taken {
+        let Some(last) = metas.iter().position(|meta| meta.is_last()) else { return Taken::Not };
+        let (Some(offsets), Some(metas)) = (offsets.get(..=last), metas.get(..=last)) else {
+            return Taken::Not;
+        };
+        match self.judge(offsets, metas) {
+            Ok(request) => {
+                let descriptors = offsets.len() + usize::from(request.context.is_some());
+                if !self.make_room(descriptors, buffers) {
+                    return Taken::Not;
+                }
+                self.write_frame(offsets, metas, request);
+                Taken::Sent(offsets.len(), metas.iter().map(|meta| u64::from(meta.len())).sum())
+            }
+            Err(reason) => {
+                self.drops.add(reason, 1);
+                buffers.give(offsets);
+                Taken::Dropped(offsets.len())
+            }
+        }
+    }
+
+    /// Writes the descriptors of one frame.
     fn write_frame(&mut self, offsets: &[u32], metas: &[Meta], request: Encoded) {
         let count = offsets.len() + usize::from(request.context.is_some());
         let end = self.next % BLOCK + count;
@@ -224,7 +285,6 @@ impl<B: Bar> Tx<B> {
     }
 
     /// What goes with a frame, or why the card must not be given it: each of these stops a queue of a real card.
-    #[inline]
     fn judge(&self, offsets: &[u32], metas: &[Meta]) -> Result<Encoded, DropReason> {
         let mut len = 0;
         for (offset, meta) in offsets.iter().zip(metas) {
@@ -278,29 +338,29 @@ impl<B: Bar> Tx<B> {
 
 impl<B: Bar> TxQueue for Tx<B> {
     fn tx_burst(&mut self, buffers: &mut impl Buffers, burst: &mut Burst) -> usize {
-        let (mut done, mut frames) = (0, 0);
+        let (mut done, mut frames, mut bytes) = (0, 0, 0);
         let (offsets, metas) = (burst.buffers(), burst.metas());
-        while let (Some(offsets), Some(metas)) = (offsets.get(done..), metas.get(done..)) {
-            let Some(last) = metas.iter().position(|meta| meta.is_last()) else { break };
-            let (Some(offsets), Some(metas)) = (offsets.get(..=last), metas.get(..=last)) else { break };
-            match self.judge(offsets, metas) {
-                Ok(request) => {
-                    let descriptors = offsets.len() + usize::from(request.context.is_some());
-                    if !self.make_room(descriptors, buffers) {
-                        break;
-                    }
-                    self.write_frame(offsets, metas, request);
-                    self.counters.frames += 1;
-                    self.counters.bytes += metas.iter().map(|meta| u64::from(meta.len())).sum::<u64>();
-                    frames += 1;
+        while let (Some(offset), Some(meta)) = (offsets.get(done), metas.get(done)) {
+            let len = u64::from(meta.len());
+            if self.is_plain(*offset, *meta) {
+                if !self.make_room(1, buffers) {
+                    break;
                 }
-                Err(reason) => {
-                    self.drops.add(reason, 1);
-                    buffers.give(offsets);
-                }
+                self.write_plain(*offset, *meta);
+                (done, frames, bytes) = (done + 1, frames + 1, bytes + len);
+                continue;
             }
-            done += last + 1;
+            let (Some(offsets), Some(metas)) = (offsets.get(done..), metas.get(done..)) else { break };
+            match self.take_frame(offsets, metas, buffers) {
+                Taken::Sent(entries, len) => {
+                    (done, frames, bytes) = (done + entries, frames + 1, bytes + len);
+                }
+                Taken::Dropped(entries) => done += entries,
+                Taken::Not => break,
+            }
         }
+        self.counters.frames += frames as u64;
+        self.counters.bytes += bytes;
         burst.release(done);
         if frames > 0 {
             self.tail.ring(self.next as u32);
