@@ -81,14 +81,19 @@ impl Meta {
     /// Largest offset in the buffer.
     pub const START_MAX: u32 = (1 << 11) - 1;
 
-    /// A whole frame of `len` bytes (at most [`Meta::LEN_MAX`]; more is cut) at the start of its buffer.
+    /// A whole frame of `len` bytes at the start of its buffer. A length above [`Meta::LEN_MAX`] makes an entry of 0
+    /// bytes, which a transmit queue drops under [`DropReason::TxBuffer`](crate::DropReason::TxBuffer).
     pub const fn frame(len: u32) -> Self {
-        Self { lo: 0, hi: Self::EOP | ((len & Self::LEN_MAX) as u64) << Self::LEN_SHIFT }
+        Self { lo: 0, hi: Self::EOP | Self::length_bits(len) }
     }
 
     /// As [`Meta::frame`], with more buffers of the same frame after it.
     pub const fn segment(len: u32) -> Self {
-        Self { lo: 0, hi: ((len & Self::LEN_MAX) as u64) << Self::LEN_SHIFT }
+        Self { lo: 0, hi: Self::length_bits(len) }
+    }
+
+    const fn length_bits(len: u32) -> u64 {
+        if len > Self::LEN_MAX { 0 } else { (len as u64) << Self::LEN_SHIFT }
     }
 
     /// Bytes of the frame in this buffer.
@@ -213,7 +218,9 @@ mod tests {
     fn largest_values_stay_in_their_fields() {
         let meta = Meta { lo: 0, hi: u64::MAX >> 1 };
         assert_eq!((meta.len(), meta.start()), (16383, 2047));
-        assert_eq!(Meta::frame(16384 + 60).hi, Meta::frame(60).hi);
+        assert_eq!(Meta::frame(16_383).len(), 16_383);
+        // Never a length that is another one's rest.
+        assert!([16_384, 16_384 + 60, u32::MAX].into_iter().all(|len| Meta::frame(len).is_empty()));
         assert!(!Meta::segment(60).is_last());
     }
 }

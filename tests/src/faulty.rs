@@ -275,8 +275,3 @@ pub fn play(port: &TestPort, script: &str) {
     let script = script.parse().unwrap_or_else(|error| panic!("{error}"));
     port.card().play(&script);
 }
-
-/// `BAREWIRE_FULL=1`: tests take the time that they need.
-pub fn full() -> bool {
-    std::env::var_os("BAREWIRE_FULL").is_some_and(|value| value == "1")
-}

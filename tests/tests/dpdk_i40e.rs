@@ -7,11 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use drivers::i40e::Options;
 use libtest_mimic::Failed;
+use rig::TestPort;
 use rig::dpdk::Dpdk;
 use rig::exchange::{Pair, Round, Tally};
 use rig::frames::{numbered, swapped};
-use rig::machine::{Ground, case, ensure, run_with};
+use rig::machine::{Ground, case, ensure, full, run_with};
 use rig::rounds::{csum, io, macs, macswap, packet, tso, wrong_ip, wrong_l4};
 use rig::testpmd::{Testpmd, numbers};
 
@@ -22,7 +24,7 @@ fn main() -> ExitCode {
         case("testpmd_sees_hashes_checksums_filters_and_links", offloads),
         case("testpmd_comes_and_goes", comings_and_goings),
     ];
-    if std::env::var_os("BAREWIRE_FULL").is_some() {
+    if full() {
         cases.push(case("testpmd_forwards_every_size_with_rings_of_many_sizes", every_size));
     }
     run_with(cases, missing)
@@ -131,6 +133,7 @@ fn offloads(ground: &Ground) -> Result<(), Failed> {
         let found = ["Bad-ipcsum", "Bad-l4csum"].map(|name| books.get(name).copied().unwrap_or(0));
         ensure(found == expected, || format!("wrong checksums are not {expected:?}: {said}"))?;
     }
+    names(&mut testpmd)?;
     testpmd.answer("set fwd io")?;
     hashes(&mut testpmd)?;
     filters(&mut testpmd)?;
@@ -147,6 +150,18 @@ fn offloads(ground: &Ground) -> Result<(), Failed> {
     forward(&mut testpmd, "macswap", macswap(500, 78))?;
     testpmd.quit()?;
     testpmd.end().map(|_| ())
+}
+
+/// Our driver's extended statistics have the names of DPDK's, in its order. Those of queues stand with the queues.
+fn names(testpmd: &mut Testpmd) -> Result<(), Failed> {
+    let said = testpmd.answer("show port xstats 0")?;
+    let of_queue = |name: &str| name.as_bytes().get(3) == Some(&b'q') && name.contains("x_q");
+    let named = said.lines().filter_map(|line| Some(line.split_once(": ")?.0.trim()));
+    let theirs: Vec<&str> = named.filter(|name| name.contains("x_") || name.starts_with("mac_")).collect();
+    let theirs: Vec<&str> = theirs.into_iter().filter(|name| !of_queue(name)).collect();
+    let mut driver = TestPort::new().bring_up(Options { wide_descriptors: true, promiscuous: true })?;
+    let ours: Vec<&str> = driver.xstats().map(|(name, _)| name).collect();
+    ensure(ours == theirs, || format!("ours {ours:#?}\ntheirs {theirs:#?}"))
 }
 
 /// One frame for each port; what testpmd prints about it.
@@ -337,8 +352,11 @@ fn comings_and_goings(ground: &Ground) -> Result<(), Failed> {
         forward(testpmd, "macswap", macswap(300, 90))?;
     }
     for queue in ["rxq 1", "txq 1"] {
-        testpmd.each(&format!("port PORT {queue} stop"))?;
-        testpmd.each(&format!("port PORT {queue} start"))?;
+        for (verb, state) in [("stop", "stopped"), ("start", "started")] {
+            testpmd.each(&format!("port PORT {queue} {verb}"))?;
+            let info = format!("show {} info 0 1", queue.split(' ').next().unwrap_or_default());
+            testpmd.expect(&info, &[&format!("queue state: {state}")])?;
+        }
         forward(testpmd, "macswap", macswap(300, 90))?;
     }
     testpmd.expect("port stop all", &["Done"])?;

@@ -117,18 +117,19 @@ fn checksums_are_filled_in() {
 /// PSH on the last one only.
 #[test]
 fn segments_are_cut() {
-    for (flow, kind) in [(Flow::v4(1), Kind::Tcp), (Flow::v6(3), Kind::Tcp)] {
+    for (flow, kind) in flows() {
+        let l4_len = if kind == Kind::Tcp { 20 } else { 8 };
         let mut ring = Direct::start(1, 64, 512, WIDE);
         for (len, mss) in [(1, 1460), (1460, 1460), (1461, 1460), (60_000, 1448), (200_000, 8948), (5000, 64)]
         {
             let payload: Vec<u8> = (0..len).map(|i| ((i * 31) >> 3) as u8).collect();
             // smoltcp can't write an IPv4 header for more than 64 KB; the card makes the length right anyway.
             let head = frame(flow, kind, &payload[..len.min(1000)]);
-            let payload_at = l4_at(flow) + 20;
+            let payload_at = l4_at(flow) + usize::from(l4_len);
             let (head, checksums) = unfinished(flow, kind, &head[..payload_at], 0);
             let mut pieces = vec![&head[..]];
             pieces.extend(payload.chunks(2048));
-            let segmentation = Some(Segmentation { mss, l4_len: 20 });
+            let segmentation = Some(Segmentation { mss, l4_len });
             let request = TxRequest { checksums: Some(checksums), segmentation, ..Default::default() };
             let (taken, out) = ring.send(&pieces, &request);
             assert_eq!((taken, out.len()), (1, len.div_ceil(usize::from(mss))), "{len} {mss}");
@@ -136,14 +137,55 @@ fn segments_are_cut() {
             for (index, segment) in out.iter().enumerate() {
                 let judged = judge(segment);
                 assert!(judged.ip_good && judged.l4_good, "{len} {mss} {index}");
-                assert_eq!(judged.sequence, Some(0x7fff_ff00 + joined.len() as u32));
-                assert_eq!(judged.push, index + 1 == out.len());
+                if kind == Kind::Tcp {
+                    assert_eq!(judged.sequence, Some(0x7fff_ff00 + joined.len() as u32));
+                    assert_eq!(judged.push, index + 1 == out.len());
+                }
                 joined.extend(judged.payload);
             }
             assert_eq!(joined, payload, "{len} {mss}");
         }
         ring.finish();
     }
+}
+
+/// SCTP's checksum is a CRC-32C, least significant byte first (RFC 9260, 6.8 and appendix A).
+#[test]
+fn checksums_of_sctp_are_filled_in() {
+    let mut ring = Direct::start(1, 64, 64, WIDE);
+    let (flow, kind) = flows()[1];
+    for len in [4, 48, 1400] {
+        let mut whole = frame(flow, kind, &vec![7; len + 4]);
+        let at = l4_at(flow);
+        // An SCTP header in the place of UDP's and the first bytes behind it.
+        whole[23] = 132;
+        whole[at..at + 12].copy_from_slice(&[0x1f, 0x40, 0x1f, 0x41, 1, 2, 3, 4, 0, 0, 0, 0]);
+        let crc = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI).checksum(&whole[at..]);
+        let checksums =
+            Checksums { l2_len: 14, l3_len: 20, ip: IpHeader::V4Checksum, l4: Some(L4Checksum::Sctp) };
+        let request = TxRequest { checksums: Some(checksums), ..Default::default() };
+        let out = ring.send(&[&whole], &request).1.remove(0);
+        assert_eq!(out[at + 8..at + 12], crc.to_le_bytes(), "{len}");
+        assert_eq!((&out[at + 12..whole.len()], &out[..24]), (&whole[at + 12..], &whole[..24]));
+    }
+    ring.finish();
+}
+
+/// A length that no descriptor can name is refused by name, not cut.
+#[test]
+fn pieces_longer_than_a_descriptor_takes_are_refused() {
+    let mut ring = Direct::start(1, 64, 64, WIDE);
+    for len in [16_384, 16_444, 20_000, 70_000, u32::MAX] {
+        let mut burst = kernel::Burst::new();
+        let buffer = kernel::Buffers::take(&mut ring.pool).unwrap();
+        burst.push(kernel::Packet { buffer, meta: kernel::Meta::frame(len) }).unwrap();
+        let before = ring.tx.drops().get(DropReason::TxBuffer);
+        assert_eq!(ring.tx.tx_burst(&mut ring.pool, &mut burst), 0);
+        assert_eq!((burst.len(), ring.tx.drops().get(DropReason::TxBuffer)), (0, before + 1), "{len}");
+    }
+    ring.port.card().pump();
+    assert!(ring.port.wire.take().is_empty());
+    ring.finish();
 }
 
 /// The card inserts the tag behind the addresses, and a second one in front of it.

@@ -4,8 +4,9 @@ use drivers::i40e::Trouble;
 use kernel::TxQueue;
 use kernel::port::PortControl;
 use rig::TestPort;
-use rig::faulty::{FaultyPort, Shape, bring_up, full, play};
+use rig::faulty::{FaultyPort, Shape, bring_up, play};
 use rig::frames;
+use rig::machine::full;
 
 fn numbered(range: std::ops::Range<u32>) -> Vec<Vec<u8>> {
     range.map(|n| frames::numbered(n, 60 + n as usize % 1000)).collect()
@@ -219,6 +220,19 @@ fn a_queue_that_the_card_stopped_is_named() {
     port.ten_thousand();
     port.check_buffers();
     assert_eq!(port.port.card().violations().len(), 1);
+}
+
+/// The same of a receive queue, as far as it can be played: the model stops none.
+#[test]
+fn a_receive_queue_that_the_card_stopped_is_named() {
+    let mut port = FaultyPort::start("");
+    port.port.card().faults().registers.push((0x12_a400, 1));
+    assert_eq!(port.look(), [Trouble::MaliciousRx { event: 1 }]);
+    port.was_told("a receive queue was stopped, PF_MDET_RX is 0x1");
+    port.port.card().faults().registers.clear();
+    assert_eq!(port.look(), []);
+    port.ten_thousand();
+    port.check_buffers();
 }
 
 /// A card that is gone is named, and not reset; no wait is endless.

@@ -3,8 +3,9 @@
 use drivers::i40e::Trouble;
 use kernel::port::{PortControl, QueueSetup};
 use kernel::{BufferLayout, Buffers, Burst, DropReason, Meta, Packet, RxQueue, TxQueue};
-use rig::faulty::{FaultyPort, Shape, full};
+use rig::faulty::{FaultyPort, Shape};
 use rig::frames;
+use rig::machine::full;
 
 /// Both widths of receive descriptors.
 const WIDTHS: [bool; 2] = [false, true];

@@ -3,8 +3,9 @@
 
 use kernel::port::PortControl;
 use model::Script;
-use rig::faulty::{FaultyPort, Shape, full};
+use rig::faulty::{FaultyPort, Shape};
 use rig::frames;
+use rig::machine::full;
 
 /// Frames within which the faults come.
 const FRAMES: u64 = 3000;

@@ -52,7 +52,14 @@ const LONG_COUNTERS: [u32; 8] =
 /// are those of the frames, both ways; a frame that is too long is an error and no frame.
 #[test]
 fn b35_counters_start_anywhere_wrap_and_are_read_whole() {
-    for (low, high) in [(0, 0), (0xffff_fff0, 0), (0xffff_fff0, 0xffff), (1, 0xffff), (0xffff_ffff, 0xfffe)] {
+    for (low, high) in [
+        (0, 0),
+        (0xffff_fff0, 0),
+        (0xffff_fff0, 0xffff),
+        (1, 0xffff),
+        (0xffff_ffff, 0xfffe),
+        (0xffff_ffff, 0),
+    ] {
         let port = TestPort::new();
         for offset in LONG_COUNTERS {
             port.card().bar_write(0, offset.into(), &u32::to_le_bytes(low));
@@ -197,7 +204,7 @@ const fn one(name: &'static str, first: u32, write: u32) -> Allowed {
 
 /// Registers of an XL710 that its driver has business with, and the bits of them that are not reserved, by the names and
 /// masks of the datasheet and of Linux' `i40e_register.h`.
-const REGISTERS: [Allowed; 76] = [
+const REGISTERS: [Allowed; 77] = [
     one("PFGEN_CTRL", 0x09_2400, 0x1),
     one("GLGEN_RSTAT", 0x0b_8188, 0),
     one("GLGEN_RSTCTL", 0x0b_8180, 0),
@@ -246,6 +253,7 @@ const REGISTERS: [Allowed; 76] = [
     row("PFQF_HKEY", 0x24_4800, 13, 128, 0xffff_ffff),
     row("PFQF_HLUT", 0x24_0000, 128, 128, 0x3f3f_3f3f),
     one("PF_MDET_TX", 0x0e_6400, 0x1),
+    one("PF_MDET_RX", 0x12_a400, 0x1),
     one("GLPRT_GOTCL", 0x30_0680, 0),
     row("GLV_GORC", 0x35_8000, 384, 8, 0),
     row("GLPRT_UPTCL, MPTCL, BPTCL", 0x30_09c0, 3, 0x20, 0),

@@ -44,7 +44,9 @@ show "offline test" cat /tmp/tested
 carrier; pings "after the test"
 ethtool -K eth0 ntuple off
 for feature in rx tx sg gso gro rxvlan txvlan rxhash; do
-    for state in off on; do ethtool -K eth0 $feature $state > /dev/null; pings "$feature $state"; done
+    for state in off on; do
+        ethtool -K eth0 $feature $state > /dev/null; show "$feature $state" ethtool -k eth0; pings "$feature $state"
+    done
 done
 ethtool -C eth0 adaptive-rx off adaptive-tx off rx-usecs 50 tx-usecs 60
 show "coalescing set" ethtool -c eth0
@@ -105,7 +107,27 @@ fn ethtool(ground: &Ground) -> Result<(), Failed> {
     // Two settings of channels, four of rings, eight features off and on, and four more.
     let pings = outcome.said.matches("20 packets transmitted, 20 packets received, 0% packet loss").count();
     ensure(pings == 2 + 4 + 16 + 4, || format!("{pings} times:\n{}", outcome.said))?;
+    features(&outcome)?;
     outcome.no_errors()
+}
+
+/// Each feature was really off and on again, by its long name in `ethtool -k`.
+fn features(outcome: &Outcome) -> Result<(), Failed> {
+    for (feature, name) in [
+        ("rx", "rx-checksumming"),
+        ("tx", "tx-checksumming"),
+        ("sg", "scatter-gather"),
+        ("gso", "generic-segmentation-offload"),
+        ("gro", "generic-receive-offload"),
+        ("rxvlan", "rx-vlan-offload"),
+        ("txvlan", "tx-vlan-offload"),
+        ("rxhash", "receive-hashing"),
+    ] {
+        for state in ["off", "on"] {
+            shows(outcome, &format!("{feature} {state}"), &[&format!("{name}: {state}")])?;
+        }
+    }
+    shows(outcome, "rxhash on", &["tcp-segmentation-offload: on"])
 }
 
 /// Names, versions, sizes, and what is hashed.

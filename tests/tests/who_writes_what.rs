@@ -43,7 +43,15 @@ struct Mapping {
     device: Option<u64>,
 }
 
-/// All memory of the process but the stacks and what the watch itself has, and a copy of it.
+/// The thread's own memory behind its variables: the kernel writes there which CPU it runs on (rseq).
+fn thread() -> Range<usize> {
+    const BYTES: usize = 8192;
+    thread_local!(static HERE: u8 = const { 0 });
+    let here = HERE.with(|here| (&raw const *here).addr()) / LINE * LINE;
+    here..here + BYTES
+}
+
+/// All memory of the process but the stacks, the thread's own and what the watch itself has, and a copy of it.
 struct Watch {
     memory: File,
     mappings: Vec<Mapping>,
@@ -68,7 +76,7 @@ impl Watch {
         mappings.retain(|mapping| mapping.device.is_none() || !std::mem::replace(&mut seen, true));
         let list = this.changed.as_ptr().addr();
         let list = list..list + this.changed.capacity() * size_of::<usize>();
-        for own in [addresses(&this.copy), addresses(&this.now), list] {
+        for own in [addresses(&this.copy), addresses(&this.now), list, thread()] {
             mappings = mappings.into_iter().flat_map(|mapping| mapping.without(&own)).collect();
         }
         this.mappings = mappings;

@@ -10,7 +10,7 @@
 //! | completion marks are late, torn or out of order | nothing: they are waited for, in order | time |
 //! | a completion mark never comes | [`Trouble::RxStuck`], [`Trouble::TxStuck`] | stop and start of the queue |
 //! | the function or the card is reset | [`Trouble::WasReset`], [`Trouble::CardReset`] | stop of the queues, [`I40e::reset`] |
-//! | it stops a queue for an illegal descriptor | [`Trouble::Malicious`] | stop of the queues, [`I40e::reset`] |
+//! | it stops a queue for an illegal descriptor | [`Trouble::Malicious`], [`Trouble::MaliciousRx`] | stop of the queues, [`I40e::reset`] |
 //! | it is gone | [`Trouble::Gone`] | nothing |
 
 use core::fmt;
@@ -49,9 +49,14 @@ pub enum Trouble {
     },
     /// A command was not answered as it should, and the admin queue is not used since.
     AdminStopped,
-    /// The card has found a descriptor illegal and stopped its queue.
+    /// The card has found a descriptor illegal and stopped its transmit queue.
     Malicious {
         /// PF_MDET_TX
+        event: u32,
+    },
+    /// The same of a receive queue.
+    MaliciousRx {
+        /// PF_MDET_RX
         event: u32,
     },
     /// A receive descriptor is not done, though one behind it is.
@@ -81,6 +86,9 @@ impl fmt::Display for Trouble {
             }
             Self::AdminStopped => write!(f, "the admin queue is not used since a command went unanswered"),
             Self::Malicious { event } => write!(f, "a transmit queue was stopped, PF_MDET_TX is {event:#x}"),
+            Self::MaliciousRx { event } => {
+                write!(f, "a receive queue was stopped, PF_MDET_RX is {event:#x}")
+            }
             Self::RxStuck { queue, descriptor } => {
                 write!(
                     f,
@@ -127,17 +135,19 @@ impl<B> Parked<B> {
 }
 
 impl<M: Machine> I40e<M> {
-    /// Looks at the port's registers; three reads, for every now and then. What it tells, [`I40e::reset`] may mend.
+    /// Looks at the port's registers; four reads, for every now and then. What it tells, [`I40e::reset`] may mend.
     pub fn trouble(&self) -> Option<Trouble> {
         let length = self.bar.read(regs::PF_ATQLEN);
         let status = self.bar.read(regs::GLGEN_RSTAT);
         let event = self.bar.read(regs::PF_MDET_TX);
+        let rx_event = self.bar.read(regs::PF_MDET_RX);
         match () {
             () if length.bits() == u32::MAX && status == u32::MAX => Some(Trouble::Gone),
             () if status & 3 != 0 => Some(Trouble::CardReset { status }),
             () if !length.contains(AqLen::ENABLE) => Some(Trouble::WasReset { length: length.bits() }),
             () if length.contains(AqLen::CRIT) => Some(Trouble::AdminCritical { length: length.bits() }),
             () if event & 1 != 0 => Some(Trouble::Malicious { event }),
+            () if rx_event & 1 != 0 => Some(Trouble::MaliciousRx { event: rx_event }),
             () if !self.admin.is_running() => Some(Trouble::AdminStopped),
             () => None,
         }
@@ -178,6 +188,7 @@ impl<M: Machine> I40e<M> {
         // From here on the card writes to no buffer that it was given before.
         self.resets = self.resets.wrapping_add(1);
         self.bar.write(regs::PF_MDET_TX, 1);
+        self.bar.write(regs::PF_MDET_RX, 1);
         self.statistics.restarted(&self.bar);
         self.xstats.restarted(&self.bar);
         self.admin.start()?;

@@ -109,6 +109,8 @@ pub const PF_ARQT: Reg<u32, Rw> = Reg::at(0x08_0480);
 
 /// Bit 0: the card has stopped a queue of this function since a descriptor was illegal; writing 1 clears it.
 pub const PF_MDET_TX: Reg<u32, Rw> = Reg::at(0x0e_6400);
+/// Bit 0: likewise, a receive queue.
+pub const PF_MDET_RX: Reg<u32, Rw> = Reg::at(0x12_a400);
 
 // Host memory cache.
 /// Bits 3:0: log2 of the bytes of a transmit context.

@@ -73,18 +73,20 @@ const TABLE: [(&str, Source); 46] = [
     ("rx_low_power_idle_count", Zero),
 ];
 
-/// Counters of one priority of priority flow control.
-macro_rules! priority {
-    ($($number:literal),+) => {[$(
-        (concat!("rx_priority", $number, "_xon_packets"), Port(0x30_0180 + 32 * $number, 32)),
-        (concat!("rx_priority", $number, "_xoff_packets"), Port(0x30_0280 + 32 * $number, 32)),
-        (concat!("tx_priority", $number, "_xon_packets"), Port(0x30_0780 + 32 * $number, 32)),
-        (concat!("tx_priority", $number, "_xoff_packets"), Port(0x30_0880 + 32 * $number, 32)),
-        (concat!("tx_priority", $number, "_xon_to_xoff_packets"), Port(0x30_0380 + 32 * $number, 32)),
-    )+]};
+/// A counter for each priority of priority flow control.
+macro_rules! priorities {
+    ($way:literal, $name:literal, $first:literal: $($number:literal)+) => {
+        [$((concat!($way, "_priority", $number, "_", $name, "_packets"), Port($first + 32 * $number, 32))),+]
+    };
 }
 
-const PRIORITIES: [(&str, Source); 40] = priority!(0, 1, 2, 3, 4, 5, 6, 7);
+const PRIORITIES: [[(&str, Source); 8]; 5] = [
+    priorities!("rx", "xon", 0x30_0180: 0 1 2 3 4 5 6 7),
+    priorities!("rx", "xoff", 0x30_0280: 0 1 2 3 4 5 6 7),
+    priorities!("tx", "xon", 0x30_0780: 0 1 2 3 4 5 6 7),
+    priorities!("tx", "xoff", 0x30_0880: 0 1 2 3 4 5 6 7),
+    priorities!("tx", "xon_to_xoff", 0x30_0380: 0 1 2 3 4 5 6 7),
+];
 
 /// Statistics of one port and its VSI, from the port's start on.
 pub struct ExtendedStatistics {
@@ -97,7 +99,7 @@ impl ExtendedStatistics {
         let at = |first: u32, index: usize| first + 8 * index as u32;
         let counters = TABLE
             .into_iter()
-            .chain(PRIORITIES)
+            .chain(PRIORITIES.into_iter().flatten())
             .map(|(name, source)| match source {
                 Port(first, bits) => (name, Some(Extended::at(bar, at(first, port), bits))),
                 Vsi(first, bits) => (name, Some(Extended::at(bar, at(first, vsi), bits))),
@@ -128,7 +130,8 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_as_short_as_dpdk_wants_them() {
-        let mut names: Vec<&str> = TABLE.iter().chain(&PRIORITIES).map(|(name, _)| *name).collect();
+        let mut names: Vec<&str> =
+            TABLE.iter().chain(PRIORITIES.as_flattened()).map(|(name, _)| *name).collect();
         assert!(names.iter().all(|name| name.len() < 64));
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));

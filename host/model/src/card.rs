@@ -174,7 +174,7 @@ impl Card {
             regs::PFINT_DYN_CTL0 => self.interrupts.write_control(&mut self.registers, 0, value),
             flow_director::PFQF_CTL_1 if value & 1 != 0 => self.flow_director.clear(&mut self.registers),
             // Writing a one clears these.
-            regs::GLLAN_RCTL_0 | regs::PF_MDET_TX | regs::GL_MDET_TX => {
+            regs::GLLAN_RCTL_0 | regs::PF_MDET_TX | regs::PF_MDET_RX | regs::GL_MDET_TX => {
                 self.registers.set(offset, self.registers.get(offset) & !value);
             }
             _ => self.write_indexed(offset, value),

@@ -79,6 +79,7 @@ pub const PRTGL_SAH: u32 = 0x1e_2140;
 pub const PRTMAC_LINKSTA: u32 = 0x1e_2420;
 pub const PRTTSYN_CTL0: u32 = 0x1e_4200;
 pub const PF_MDET_TX: u32 = 0x0e_6400;
+pub const PF_MDET_RX: u32 = 0x12_a400;
 pub const GL_MDET_TX: u32 = 0x0e_6480;
 
 /// Bytes of the register window.
