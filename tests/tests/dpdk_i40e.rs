@@ -161,7 +161,8 @@ fn names(testpmd: &mut Testpmd) -> Result<(), Failed> {
     let theirs: Vec<&str> = theirs.into_iter().filter(|name| !of_queue(name)).collect();
     let mut driver = TestPort::new().bring_up(Options { wide_descriptors: true, promiscuous: true })?;
     let ours: Vec<&str> = driver.xstats().map(|(name, _)| name).collect();
-    ensure(ours == theirs, || format!("ours {ours:#?}\ntheirs {theirs:#?}"))
+    let other = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+    ensure(ours == theirs, || format!("{other:?}, {} of ours and {} of theirs", ours.len(), theirs.len()))
 }
 
 /// One frame for each port; what testpmd prints about it.
