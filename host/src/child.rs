@@ -5,9 +5,17 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 
 use crate::signals;
+
+/// Makes the program die with the thread that starts it, however that ends.
+pub fn dies_with_us(command: &mut Command) {
+    // SAFETY: between fork and exec only this one system call is made.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+    }
+}
 
 /// How long a stop may go unnoticed.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -19,6 +27,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// It can't be run; [`io::ErrorKind::Interrupted`] when the process was asked to stop, and then it is dead.
 pub fn output(command: &mut Command) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    dies_with_us(command);
     let mut child = command.spawn()?;
     let readers = (read_all(child.stdout.take()), read_all(child.stderr.take()));
     let status = loop {

@@ -192,6 +192,20 @@ impl Meta {
         self.lo & Self::REQUEST != 0
     }
 
+    /// Everything that is asked for.
+    ///
+    /// # Errors
+    /// The bits say something that can't be asked for.
+    pub fn request(self) -> Result<TxRequest, RequestError> {
+        let request = TxRequest {
+            vlan: self.insert_vlan(),
+            outer_vlan: self.insert_outer_vlan(),
+            checksums: self.request_checksums(),
+            segmentation: self.request_segmentation(),
+        };
+        request.put(self).map(|_| request)
+    }
+
     /// The tag to insert.
     pub const fn insert_vlan(self) -> Option<u16> {
         if self.lo & VLAN != 0 { Some((self.lo >> 16) as u16) } else { None }
@@ -291,6 +305,26 @@ mod tests {
         refused(TxRequest { outer_vlan: Some(1), vlan: Some(1), ..cut(1460, 20) });
         refused(TxRequest { outer_vlan: Some(1), ..Default::default() });
         refused(TxRequest { checksums: None, ..cut(1460, 20) });
+    }
+
+    #[test]
+    fn bits_that_nobody_can_ask_for_are_no_request() {
+        let (segment, tcp, ip) = (1 << 2, 1 << 5, 3 << 3 | 7 << 32 | 5 << 39);
+        let of = |lo: u64| Meta { lo, hi: Meta::frame(60).hi }.request();
+        assert!(of(segment | tcp | ip | 5 << 46 | 1460 << 50).is_ok());
+        for lo in [
+            segment | tcp | ip | 5 << 46,
+            segment | tcp | ip | 5 << 46 | 63 << 50,
+            segment | tcp | ip | 4 << 46 | 1460 << 50,
+            segment | 2 << 5 | ip | 5 << 46 | 1460 << 50,
+            segment | tcp | 5 << 46 | 1460 << 50,
+            segment | 1460 << 50,
+            3 << 3 | 6 << 32 | 5 << 39,
+            1 << 3 | 7 << 32 | 9 << 39,
+            2,
+        ] {
+            assert!(of(lo).is_err(), "{lo:#x}");
+        }
     }
 
     #[test]

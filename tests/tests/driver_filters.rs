@@ -95,6 +95,59 @@ fn a_list_that_is_full_and_firmware_that_refuses_change_nothing() {
     ring.finish();
 }
 
+/// A change that fails in its last command, or in the middle of many, is taken back: card and driver say the same, and
+/// the next change works.
+#[test]
+fn a_change_that_fails_halfway_is_undone() {
+    let fail = |ring: &Direct, opcode| {
+        ring.port.card().faults().admin.push((opcode, ModelFault::Code(5), 1));
+    };
+    let mut ring = Direct::start(1, 256, 64, OWN);
+    let tags = [to(TestPort::MAC), tagged(&to(TestPort::MAC), 100)];
+    fail(&ring, 0x0254);
+    assert!(ring.driver.set_vlan_filter(true).is_err() && !ring.driver.filters().vlan_filter());
+    assert_eq!(arriving(&mut ring, &tags), tags);
+    fail(&ring, 0x0254);
+    assert!(ring.driver.add_address(MacAddr(OTHER)).is_err());
+    assert!(arriving(&mut ring, &[to(OTHER)]).is_empty());
+    ring.driver.add_address(MacAddr(OTHER)).unwrap();
+    fail(&ring, 0x0254);
+    assert!(ring.driver.remove_address(MacAddr(OTHER)).is_err());
+    assert_eq!(arriving(&mut ring, &[to(OTHER)]), [to(OTHER)]);
+    // With 102 addresses and 9 tags several commands are needed.
+    for n in 0..100 {
+        ring.driver.add_address(MacAddr([2, 0, 0, 0, 1, n])).unwrap();
+    }
+    for vlan in 1..9 {
+        ring.driver.set_vlan(vlan, true).unwrap();
+    }
+    ring.driver.set_vlan_filter(true).unwrap();
+    assert_eq!(arriving(&mut ring, &tags), tags[..1]);
+    fail(&ring, 0x0251);
+    assert!(ring.driver.set_vlan_filter(false).is_err() && ring.driver.filters().vlan_filter());
+    assert_eq!(arriving(&mut ring, &tags), tags[..1]);
+    ring.driver.set_vlan_filter(false).unwrap();
+    assert_eq!(arriving(&mut ring, &tags), tags);
+    ring.finish();
+}
+
+/// A card that was reset behind the driver's back counts from 0 again: no statistic jumps.
+#[test]
+fn statistics_of_a_card_that_was_reset_go_on() {
+    for script in ["card-reset 3", "pf-reset"] {
+        let mut ring = Direct::start(1, 256, 256, OTHERS_TOO);
+        let offered: Vec<_> = (0..20).map(|n| frames::numbered(n, 60)).collect();
+        assert_eq!(arriving(&mut ring, &offered).len(), 20);
+        let before: Vec<_> = ring.driver.xstats().collect();
+        ring.port.card().play(&script.parse().unwrap());
+        (0..20).for_each(|_| ring.port.card().pump());
+        let after: Vec<_> = ring.driver.xstats().collect();
+        for ((name, after), (_, before)) in after.into_iter().zip(before) {
+            assert!((before..before + 100).contains(&after), "{script}: {name} {before} {after}");
+        }
+    }
+}
+
 #[test]
 fn flow_control_is_offered_and_agreed_on() {
     let mut ring = Direct::start(1, 64, 64, OTHERS_TOO);

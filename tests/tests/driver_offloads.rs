@@ -188,6 +188,32 @@ fn pieces_longer_than_a_descriptor_takes_are_refused() {
     ring.finish();
 }
 
+/// Bits of a request that nobody could have asked for, written by hand: a segment size of 0 or 1, segments of SCTP or
+/// without IP, headers that are too short. They are dropped by name, and soon.
+#[test]
+fn nonsense_is_refused() {
+    let mut ring = Direct::start(1, 64, 64, WIDE);
+    let (segment, headers) = (1 << 2, 3 << 3 | 7 << 32 | 5 << 39 | 5 << 46);
+    for lo in [
+        segment | headers | 1 << 5,
+        segment | headers | 1 << 5 | 1 << 50,
+        segment | headers | 2 << 5 | 1000 << 50,
+        segment | 1000 << 50,
+        segment,
+        3 << 3 | 6 << 32 | 5 << 39,
+        2,
+    ] {
+        let buffer = kernel::Buffers::take(&mut ring.pool).unwrap();
+        let mut burst = kernel::Burst::new();
+        let meta = kernel::Meta { lo, hi: kernel::Meta::frame(200).hi };
+        burst.push(kernel::Packet { buffer, meta }).unwrap();
+        let before = ring.tx.drops().get(DropReason::TxRequest);
+        assert_eq!(ring.tx.tx_burst(&mut ring.pool, &mut burst), 0, "{lo:#x}");
+        assert_eq!(ring.tx.drops().get(DropReason::TxRequest), before + 1, "{lo:#x}");
+    }
+    ring.finish();
+}
+
 /// The card inserts the tag behind the addresses, and a second one in front of it.
 #[test]
 fn tags_are_inserted() {

@@ -174,6 +174,10 @@ impl<M: Machine> I40e<M> {
             // A ring for which there are no buffers stays short, and frames without a descriptor count as missed.
             ("rx_mbuf_allocation_errors", 0),
         ];
+        // Counters of a card that was reset may have begun again.
+        if self.was_reset() {
+            self.xstats.restarted(&self.bar);
+        }
         common.into_iter().chain(self.xstats.read(&self.bar))
     }
 }

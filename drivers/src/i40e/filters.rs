@@ -155,7 +155,8 @@ impl Filters {
 }
 
 /// Brings the card from `old` (`None`: as after a reset) to `new`. What comes is added before what goes is removed, so
-/// that an address that stays is received all the time.
+/// that an address that stays is received all the time. What was done before a command failed is undone, as far as the
+/// firmware takes that.
 pub fn program<M: Machine>(
     queue: &mut AdminQueue<M>,
     vsi: Vsi,
@@ -169,13 +170,15 @@ pub fn program<M: Machine>(
     }
     let added: Vec<Pair> = after.iter().filter(|pair| !before.contains(pair)).copied().collect();
     let removed: Vec<Pair> = before.iter().filter(|pair| !after.contains(pair)).copied().collect();
-    if let Err(error) = add(queue, vsi, &added) {
-        // Some of them may be there; a card that is full must not stay so.
+    let done = add(queue, vsi, &added)
+        .and_then(|()| remove(queue, vsi, &removed))
+        .and_then(|()| set_modes(queue, vsi, new));
+    if let (Err(_), Some(old)) = (&done, old) {
+        let _ = set_modes(queue, vsi, old);
+        let _ = add(queue, vsi, &removed);
         let _ = remove(queue, vsi, &added);
-        return Err(error);
     }
-    remove(queue, vsi, &removed)?;
-    set_modes(queue, vsi, new)
+    done
 }
 
 fn element(pair: &Pair, flags: u16) -> [u8; ELEMENT] {

@@ -29,6 +29,10 @@ pub struct Encoded {
 #[inline(never)]
 pub fn encode(pieces: &[Meta], len: u32) -> Result<Encoded, DropReason> {
     let Some(last) = pieces.last() else { return Err(DropReason::TxBuffer) };
+    // The bits are anybody's to write, and some that can't be asked for would stop the card.
+    if last.request().is_err() {
+        return Err(DropReason::TxRequest);
+    }
     let mut data = 0;
     let mut tags = 0;
     if let Some(tag) = last.insert_vlan() {

@@ -57,6 +57,7 @@ fn probe(qemu: &Qemu, image: &Path) -> Result<(), String> {
     machine.memory = 64;
     let mut command = machine.command(qemu);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    crate::child::dies_with_us(&mut command);
     let mut child = command.spawn().map_err(|error| format!("QEMU: {error}"))?;
     let start = Instant::now();
     loop {

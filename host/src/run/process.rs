@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Event;
 use super::report::ImageReport;
@@ -35,10 +35,7 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: a Ctrl-C at the terminal is ours to handle.
         command.process_group(0);
-        // SAFETY: between fork and exec only this one system call is made.
-        unsafe {
-            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
-        }
+        crate::child::dies_with_us(&mut command);
         let mut child = command.spawn().map_err(|error| Failure::usage(format!("QEMU: {error}")))?;
         let errors = Lines::default();
         let readers = [
