@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 /// Errors, ports and cores that are kept: a guest may say anything.
 const MOST_ERRORS: usize = 20;
 const MOST_PORTS: usize = 16;
+/// Names of a port with its queues.
+const MOST_XSTATS: usize = 512;
 const MOST_CORES: usize = 64;
 
 /// Everything that was said so far.
@@ -41,6 +43,8 @@ pub struct PortLines {
     pub tx_path: String,
     /// Counts, if it came so far.
     pub stats: Option<PortCounts>,
+    /// Extended statistics, if they were asked for.
+    pub xstats: BTreeMap<String, u64>,
 }
 
 /// A core's counts at the end.
@@ -97,6 +101,14 @@ impl ImageReport {
             Some("stats") => {
                 let Some(index) = number("port").filter(|index| *index < MOST_PORTS as u64) else { return };
                 self.ports.entry(index as usize).or_default().stats = Some(PortCounts::of(&pairs));
+            }
+            Some("xstat") => {
+                let Some(index) = number("port").filter(|index| *index < MOST_PORTS as u64) else { return };
+                let xstats = &mut self.ports.entry(index as usize).or_default().xstats;
+                let told = pairs.iter().filter(|(key, _)| *key != "port" && xstats.len() < MOST_XSTATS);
+                let told: Vec<(String, u64)> =
+                    told.filter_map(|(key, value)| Some(((*key).to_owned(), value.parse().ok()?))).collect();
+                xstats.extend(told);
             }
             Some("lcore") => {
                 let Some(index) = number("core").filter(|index| *index < MOST_CORES as u64) else { return };
@@ -168,6 +180,16 @@ fn pairs(line: &str) -> Vec<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn extended_statistics_are_kept_by_port() {
+        let mut report = ImageReport::default();
+        report.line("barewire: xstat port=1 rx_q0_packets=7");
+        report.line("barewire: xstat port=1 tx_good_bytes=x");
+        report.line("barewire: xstat port=99 rx_good_packets=7");
+        assert_eq!(report.ports.len(), 1);
+        assert_eq!(report.ports[&1].xstats, BTreeMap::from([("rx_q0_packets".to_owned(), 7)]));
+    }
 
     #[test]
     fn lines_of_a_whole_run() {

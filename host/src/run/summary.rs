@@ -79,6 +79,9 @@ pub struct PortSummary {
     pub rx_path: String,
     /// Loop of its transmit queue.
     pub tx_path: String,
+    /// Extended statistics, where `--xstats` was among the image's options.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub xstats: BTreeMap<String, u64>,
 }
 
 /// What went through a core.
@@ -228,6 +231,7 @@ fn ports(
             drops: stats.drops,
             rx_path: lines.rx_path,
             tx_path: lines.tx_path,
+            xstats: lines.xstats,
         });
     }
     ports
@@ -306,6 +310,12 @@ impl fmt::Display for Summary {
                     "core {:<3} {:>12} {:>14} {:>12} {:>14}",
                     core.core, core.rx_frames, core.rx_bytes, core.tx_frames, core.tx_bytes
                 )?;
+            }
+        }
+        for port in &self.ports {
+            for (index, (name, count)) in port.xstats.iter().enumerate() {
+                let before = if index == 0 { "\n" } else { "" };
+                writeln!(f, "{before}{:<8} {name} {count}", port.name)?;
             }
         }
         writeln!(f)?;
