@@ -5,18 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use barewire::capture::{self, CaptureWriter};
 use barewire::image::{self, Profile};
-use barewire::qemu::Qemu;
+use barewire::qemu::{Accel, DEBUG_EXIT_SUCCESS, Machine, Qemu};
 use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 
 type Case = (&'static str, fn(&Path) -> Result<(), Failed>);
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     ("ctrl_c_ends_in_order_and_sums_up", ctrl_c),
     ("qemu_dies_in_the_middle", qemu_dies),
     ("the_command_dies_and_takes_qemu_with_it", command_dies),
     ("a_card_is_served_alone_until_it_is_stopped", served_alone),
+    ("cards_are_served_to_a_machine_with_captures_on_their_wires", served_to_a_machine),
 ];
 
 fn main() -> ExitCode {
@@ -162,4 +164,49 @@ fn served_alone(_image: &Path) -> Result<(), Failed> {
     Run::signal(child.id() as i32, Signal::TERM)?;
     ensure(child.wait()?.code() == Some(0), || "it does not end well".into())?;
     ensure(!socket.exists(), || "its socket is left behind".into())
+}
+
+/// The command serves two cards, somebody else's QEMU has them; what the one wire brought came out of the other.
+fn served_to_a_machine(image: &Path) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let at = |name: &str| folder.path().join(name);
+    let frames: Vec<Vec<u8>> = (0..20).map(|n| vec![n; 60 + usize::from(n)]).collect();
+    let mut writer = CaptureWriter::create(&at("in.pcap"))?;
+    frames.iter().for_each(|frame| writer.frame(frame));
+    ensure(writer.finish(), || "no capture to send".into())?;
+    fs::copy(at("in.pcap"), at("in1.pcap"))?;
+    let port = |n: usize, input: &str| {
+        format!(
+            "--port=socket={},wire=pcap:{}:{}",
+            at(&format!("card{n}")).display(),
+            at(input).display(),
+            at(&format!("out{n}.pcap")).display()
+        )
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+    command.args(["model", &port(0, "in.pcap"), &port(1, "in1.pcap")]);
+    let mut model = command.stderr(Stdio::piped()).spawn()?;
+    let stderr = model.stderr.take().ok_or("no standard error")?;
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stderr), &mut line)?;
+    let cards = vec![at("card0"), at("card1")];
+    let machine = Machine::new(Accel::Tcg, image.to_owned(), "--forward-mode=io".into(), cards);
+    let qemu = Qemu::obtain(&mut |_| ())?;
+    let mut guest = machine.command(&qemu).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut console = std::io::BufReader::new(guest.stdout.take().ok_or("no console")?);
+    let mut said = String::new();
+    while !said.contains("barewire ready") && std::io::BufRead::read_line(&mut console, &mut said)? > 0 {}
+    let mut keyboard = guest.stdin.take().ok_or("no keyboard")?;
+    std::io::Write::write_all(&mut keyboard, b"quit\n")?;
+    std::io::Read::read_to_string(&mut console, &mut said)?;
+    let status = guest.wait()?.code();
+    Run::signal(model.id() as i32, Signal::TERM)?;
+    ensure(model.wait()?.code() == Some(0), || "the model does not end well".into())?;
+    ensure(status == Some(DEBUG_EXIT_SUCCESS), || format!("{status:?}: {said}"))?;
+    for out in ["out0.pcap", "out1.pcap"] {
+        let back: Vec<Vec<u8>> =
+            capture::read(&at(out))?.frames.into_iter().map(|frame| frame.to_vec()).collect();
+        ensure(back == frames, || format!("{out}: {} frames of {}\n{said}", back.len(), frames.len()))?;
+    }
+    Ok(())
 }
