@@ -1,5 +1,6 @@
 //! Faults of a software card: a script from a file, or one that a number draws.
 
+use std::io::Read;
 use std::path::PathBuf;
 
 use model::Script;
@@ -8,6 +9,9 @@ use crate::Failure;
 
 /// Frames within which the faults of a drawn script come.
 const FRAMES: u64 = 10_000;
+
+/// Bytes of a script.
+const LONGEST: u64 = 1 << 20;
 
 /// Where a script comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +32,12 @@ impl FaultSource {
             Self::File(path) => {
                 let told =
                     |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
-                let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
+                let mut text = String::new();
+                let file = std::fs::File::open(path).map_err(|error| told(&error))?;
+                file.take(LONGEST + 1).read_to_string(&mut text).map_err(|error| told(&error))?;
+                if text.len() as u64 > LONGEST {
+                    return Err(told(&format!("more than {LONGEST} bytes are no script")));
+                }
                 text.parse().map_err(|error| told(&error))
             }
             Self::Seed(seed) => {

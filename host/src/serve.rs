@@ -1,6 +1,7 @@
 //! The software XL710 alone, for a VMM that somebody else starts.
 
 use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -84,9 +85,13 @@ pub fn serve(ports: &[ServedPort], device: u16, log: Option<&Path>) -> Result<()
     log.map_or(Ok(()), |log| log.finish().map_err(|error| Failure::run(format!("the log: {error}"))))
 }
 
+/// A pipe that nobody empties would hold the cards up, so it must be a file or a terminal.
 fn open_log(path: &Path) -> Result<TraceLog, Failure> {
-    let file = File::create(path);
-    file.map(TraceLog::new).map_err(|error| Failure::usage(format!("--log {}: {error}", path.display())))
+    let told = |what: &dyn std::fmt::Display| Failure::usage(format!("--log {}: {what}", path.display()));
+    if path.metadata().is_ok_and(|there| there.file_type().is_fifo() || there.file_type().is_socket()) {
+        return Err(told(&"a pipe or a socket, which may stand still"));
+    }
+    File::create(path).map(TraceLog::new).map_err(|error| told(&error))
 }
 
 /// What an interface took and gave; on standard error, as everything that the command says.

@@ -69,6 +69,7 @@ fn options_out_of_range_are_refused() {
         (&["model", "--port", "socket=s,faults=/nonexistent"], "/nonexistent: No such file"),
         (&["--port", "i40e,pci=ffff:ff:1f.7"], "ffff:ff:1f.7: no such PCI function"),
         (&["--port", "i40e,pci=01:00.0", "--port", "i40e"], "pci= cards forward what their own wires bring"),
+        (&["model", "--port", "socket=s,faults=/dev/zero"], "more than 1048576 bytes are no script"),
         (&["model", "--port", "socket=s,seed=x"], "seed x: a number"),
         (&["model", "--port", "socket=s,wire=radio"], "a wire is echo, sink, peer, pcap:IN:OUT or tap:NAME"),
         (&["model", "--port", "socket=s,wire=tap:tap%d"], "a tap has a name of 1 to 15 letters"),

@@ -34,6 +34,8 @@ pub struct Pause {
 pub struct CardOptions {
     /// `--enable-hw-vlan-strip`: tags are taken out of received frames.
     pub vlan_strip: bool,
+    /// `--enable-hw-qinq-strip`: where tags are stripped, a second one is, too; needs `--rx-desc=32`.
+    pub qinq_strip: bool,
     /// `--enable-hw-vlan-filter`: frames with a tag are received only if `--rx-vlan` names it.
     pub vlan_filter: bool,
     /// `--rx-vlan=ID,...`
@@ -56,6 +58,7 @@ impl CardOptions {
     pub fn set_flag(&mut self, option: &str) -> bool {
         match option {
             "--enable-hw-vlan-strip" => self.vlan_strip = true,
+            "--enable-hw-qinq-strip" => self.qinq_strip = true,
             "--enable-hw-vlan-filter" => self.vlan_filter = true,
             "--allmulti" => self.all_multicast = true,
             "--xstats" => self.xstats = true,

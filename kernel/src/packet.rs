@@ -19,7 +19,7 @@
 //! | hi   | 37:30 | packet type |
 //! | hi   | 51:38 | bytes of the frame in this buffer, without FCS |
 //! | hi   | 62:52 | **ours**: bytes from the buffer's offset to the first byte of the frame |
-//! | hi   | 63    | **ours**: always 0 |
+//! | hi   | 63    | **ours**: a second tag was stripped, and lies in lo 63:48 in place of the hash |
 //!
 //! A frame in several buffers is several entries, in order, without EOP on all but the last; flags, tag, hash
 //! and type count in the last one.
@@ -58,6 +58,10 @@ impl Meta {
     pub const EOP: u64 = 1 << 1;
     /// L2TAG1P in `hi`.
     pub const VLAN_STRIPPED: u64 = 1 << 2;
+    /// A second tag was stripped.
+    const INNER_STRIPPED: u64 = 1 << 63;
+    /// Its lowest bit in `lo`.
+    const INNER_SHIFT: u32 = 48;
     /// L3L4P in `hi`.
     const L3L4: u64 = 1 << 3;
     /// IPV6EXADD in `hi`.
@@ -131,9 +135,25 @@ impl Meta {
         if self.hi & Self::VLAN_STRIPPED != 0 { Some((self.lo >> 16) as u16) } else { None }
     }
 
-    /// The flow hash, if the card made one.
+    /// The tag behind [`Meta::stripped_vlan`], which was stripped, too.
+    pub const fn stripped_inner_vlan(self) -> Option<u16> {
+        if self.hi & Self::INNER_STRIPPED != 0 { Some((self.lo >> Self::INNER_SHIFT) as u16) } else { None }
+    }
+
+    /// With the second tag of a frame from which two were stripped.
+    #[must_use]
+    pub const fn with_inner_stripped(self, tag: u16) -> Self {
+        let lo = self.lo & 0xffff_ffff | (tag as u64) << Self::INNER_SHIFT;
+        Self { lo, hi: self.hi | Self::INNER_STRIPPED }
+    }
+
+    /// The flow hash, if the card made one and no second tag was stripped.
     pub const fn flow_hash(self) -> Option<u32> {
-        if self.hi >> 12 & 3 == 3 { Some((self.lo >> 32) as u32) } else { None }
+        if self.hi >> 12 & 3 == 3 && self.hi & Self::INNER_STRIPPED == 0 {
+            Some((self.lo >> 32) as u32)
+        } else {
+            None
+        }
     }
 
     /// The card's packet type taken apart.

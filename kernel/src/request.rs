@@ -71,7 +71,7 @@ pub struct Segmentation {
 pub struct TxRequest {
     /// A tag, 802.1Q with priority, that is inserted.
     pub vlan: Option<u16>,
-    /// A second tag in front of it. Unproven on a card.
+    /// A second tag in front of it, an S-tag.
     pub outer_vlan: Option<u16>,
     /// Checksums.
     pub checksums: Option<Checksums>,
@@ -177,11 +177,13 @@ impl Meta {
     /// Bits of the first quadword that are not 0 if something is asked for.
     pub const REQUEST: u64 = 0xffff;
 
-    /// Inserts again, when the frame is sent, the tag that was stripped from it.
+    /// Inserts again, when the frame is sent, the tag that was stripped from it, or the two.
     #[must_use]
     pub const fn with_tag_back(self) -> Self {
-        if self.hi & Self::VLAN_STRIPPED == 0 {
-            return self;
+        let Some(outer) = self.stripped_vlan() else { return self };
+        if let Some(inner) = self.stripped_inner_vlan() {
+            let lo = VLAN | OUTER_VLAN | (inner as u64) << 16 | (outer as u64) << OUTER_SHIFT;
+            return Self { lo, hi: self.hi & !Self::VLAN_STRIPPED & (u64::MAX >> 1) };
         }
         Self { lo: self.lo & TAG | VLAN, hi: self.hi & !Self::VLAN_STRIPPED }
     }
@@ -333,5 +335,9 @@ mod tests {
         assert_eq!(stripped.insert_vlan(), None);
         assert_eq!(stripped.with_tag_back().insert_vlan(), Some(0x6123));
         assert!(!Meta::frame(60).with_tag_back().has_request());
+        let both = stripped.with_inner_stripped(7);
+        assert_eq!((both.stripped_vlan(), both.stripped_inner_vlan()), (Some(0x6123), Some(7)));
+        let both = both.with_tag_back();
+        assert_eq!((both.insert_outer_vlan(), both.insert_vlan(), both.len()), (Some(0x6123), Some(7), 60));
     }
 }

@@ -167,11 +167,16 @@ fn names(testpmd: &mut Testpmd) -> Result<(), Failed> {
 
 /// One frame for each port; what testpmd prints about it.
 fn look_at(testpmd: &mut Testpmd, frame: Vec<u8>) -> Result<String, Failed> {
+    look_at_pair(testpmd, Pair::same(frame))
+}
+
+/// As [`look_at`], for a frame that comes back as another one.
+fn look_at_pair(testpmd: &mut Testpmd, pair: Pair) -> Result<String, Failed> {
     testpmd.verbose = true;
     // The level is told before it takes effect: one command more than that has to be answered.
     testpmd.answer("")?;
     testpmd.answer("start")?;
-    let make = move |_, _| Pair::same(frame.clone());
+    let make = move |_, _| pair.clone();
     testpmd.exchange(Round { count: 1, in_flight: 1, in_order: true, make: Arc::new(make) })?;
     let said = testpmd.answer("stop");
     testpmd.verbose = false;
@@ -298,7 +303,38 @@ fn tags(testpmd: &mut Testpmd) -> Result<(), Failed> {
     };
     testpmd.answer("set fwd macswap")?;
     pass(testpmd, Round { count: 200, in_flight: 64, in_order: false, make: Arc::new(make) })?;
-    testpmd.configure(&["vlan set strip off PORT", "tx_vlan reset PORT"])
+    testpmd.configure(&["vlan set strip off PORT", "tx_vlan reset PORT"])?;
+    // Two tags: testpmd tells both, the outer one apart.
+    testpmd.configure(&[
+        "vlan set extend on PORT",
+        "vlan set qinq_strip on PORT",
+        "vlan set strip on PORT",
+    ])?;
+    testpmd.answer("set fwd io")?;
+    let plain = packet(1, 90).frame(macs(0), 1);
+    let mut sent = plain.clone();
+    sent.splice(12..12, [0x81, 0, 0x20, 5, 0x81, 0, 0x60, 7]);
+    let said = look_at_pair(testpmd, Pair::new(sent, plain))?;
+    ensure(said.contains("QinQ VLAN tci=0x6007, VLAN tci outer=0x2005"), || said.clone())?;
+    testpmd.configure(&[
+        "vlan set qinq_strip off PORT",
+        "vlan set strip off PORT",
+        "tx_vlan set PORT 100 200",
+    ])?;
+    testpmd.answer("set fwd macswap")?;
+    let make = move |port, n| {
+        let sent = packet(n, 90).frame(macs(port), n);
+        let tags = [0x88, 0xa8, 0, 200, 0x81, 0, 0, 100];
+        let back = swapped(&sent);
+        Pair::new(sent, [&back[..12], &tags, &back[12..]].concat())
+    };
+    pass(testpmd, Round { count: 200, in_flight: 64, in_order: false, make: Arc::new(make) })?;
+    testpmd.configure(&["tx_vlan reset PORT"])?;
+    testpmd.configure(&[
+        "vlan set extend off PORT",
+        "vlan set qinq_strip off PORT",
+        "vlan set strip off PORT",
+    ])
 }
 
 /// While testpmd does not forward, the rings fill up: what finds no descriptor, and what is longer than a ring takes, is

@@ -68,6 +68,26 @@ fn tags_are_let_in_one_by_one() {
     ring.finish();
 }
 
+/// What was set holds after a reset, too.
+#[test]
+fn filters_hold_after_a_reset() {
+    let mut ring = Direct::start(1, 64, 64, OWN);
+    ring.driver.set_vlan(5, true).unwrap();
+    ring.driver.set_vlan_filter(true).unwrap();
+    ring.driver.add_address(MacAddr(GROUP)).unwrap();
+    let plain = to(TestPort::MAC);
+    let offered = [plain.clone(), tagged(&plain, 5), tagged(&plain, 6), to(GROUP), to(OTHER)];
+    let wanted = [plain.clone(), tagged(&plain, 5), to(GROUP)];
+    assert_eq!(arriving(&mut ring, &offered), wanted);
+    let rx = ring.rx.pop().unwrap();
+    ring.driver.stop_rx(rx, &mut ring.pool).unwrap();
+    ring.driver.reset().unwrap();
+    let (memory, layout) = (ring.pool.memory().clone(), ring.pool.layout());
+    let setup = kernel::port::QueueSetup { descriptors: 64, memory, layout };
+    ring.rx.push(ring.driver.start_rx(0, &setup, &mut ring.pool).unwrap());
+    assert_eq!(arriving(&mut ring, &offered), wanted);
+}
+
 /// As many addresses as there is room for; a refusal leaves everything as it was.
 #[test]
 fn a_list_that_is_full_and_firmware_that_refuses_change_nothing() {

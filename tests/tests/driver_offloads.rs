@@ -2,6 +2,7 @@
 //! made and judged by another program's code.
 
 use drivers::i40e::Options;
+use kernel::port::PortControl;
 use kernel::ptype::{Ip, L4};
 use kernel::request::{Checksums, IpHeader, L4Checksum, Segmentation};
 use kernel::{Checksum, DropReason, TxQueue, TxRequest};
@@ -262,6 +263,36 @@ fn tags_are_stripped_and_put_back() {
         assert_eq!(ring.receive(&offered).remove(0)[0].0, offered[0]);
         ring.finish();
     }
+}
+
+/// Two tags come in as they are, or both apart; sent with them back, a frame with an S-tag outside is what it was.
+#[test]
+fn two_tags_are_stripped_and_put_back() {
+    let port = rig::TestPort::new();
+    assert!(port.bring_up(NARROW).unwrap().set_qinq(true).is_err());
+    let mut ring = Direct::start(1, 64, 64, WIDE);
+    ring.driver.set_qinq(true).unwrap();
+    ring.driver.set_vlan_strip(true).unwrap();
+    let rx = ring.rx.pop().unwrap();
+    ring.driver.stop_rx(rx, &mut ring.pool).unwrap();
+    let (memory, layout) = (ring.pool.memory().clone(), ring.pool.layout());
+    let setup = kernel::port::QueueSetup { descriptors: 64, memory, layout };
+    ring.rx.push(ring.driver.start_rx(0, &setup, &mut ring.pool).unwrap());
+    let plain = frames::numbered(1, 100);
+    let inner = tagged(&plain, 0x2007);
+    let s_tag = [&inner[..12], &[0x88, 0xa8, 0x60, 0x05], &inner[12..]].concat();
+    let offered = [s_tag.clone(), tagged(&inner, 9), inner.clone(), plain.clone()];
+    let apart = ring.receive(&offered).remove(0);
+    assert!(apart.iter().all(|(bytes, _)| *bytes == plain));
+    let tags: Vec<_> =
+        apart.iter().map(|(_, meta)| (meta.stripped_vlan(), meta.stripped_inner_vlan())).collect();
+    let want = [(Some(0x6005), Some(0x2007)), (Some(9), Some(0x2007)), (Some(0x2007), None), (None, None)];
+    assert_eq!(tags, want);
+    let request = apart[0].1.with_tag_back().request().unwrap();
+    assert_eq!(ring.send(&[&plain], &request).1, [s_tag]);
+    ring.driver.set_qinq(false).unwrap();
+    assert_eq!(ring.receive(&[tagged(&inner, 9)]).remove(0)[0].0, inner);
+    ring.finish();
 }
 
 /// What stops a queue of a card never reaches it: each is dropped under its name, and the next frame passes.

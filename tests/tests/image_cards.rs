@@ -11,6 +11,7 @@ use rig::machine::{Ground, case, ensure, run};
 fn main() -> ExitCode {
     run(vec![
         case("options_of_cards_reach_the_card", options_reach_the_card),
+        case("two_tags_are_stripped", two_tags_are_stripped),
         case("extended_statistics_are_told", statistics_are_told),
     ])
 }
@@ -49,6 +50,17 @@ fn options_reach_the_card(ground: &Ground) -> Result<(), Failed> {
     let said = rig.quit()?;
     let want = [to(OWN, 1), to(OWN, 3), to(GROUP, 5), to(OWN, 6)];
     ensure(back == want, || format!("{back:02x?}\n{said}"))
+}
+
+/// Both tags of a frame are gone, and one where there is one.
+fn two_tags_are_stripped(ground: &Ground) -> Result<(), Failed> {
+    let ends = [End::default(), End::default()];
+    let mut rig = boot(ground, "--forward-mode=io --enable-hw-vlan-strip --enable-hw-qinq-strip", &ends)?;
+    let offered = vec![tagged(&to(OTHER, 2), 6), tagged(&tagged(&to(OTHER, 1), 6), 5)];
+    rig.offer(&ends, vec![offered, Vec::new()])?;
+    let back = ends[1].back(2);
+    let said = rig.quit()?;
+    ensure(back == [to(OTHER, 1), to(OTHER, 2)], || format!("{back:02x?}\n{said}"))
 }
 
 /// What the wires saw stands under DPDK's names, by port and by queue.

@@ -97,6 +97,9 @@ fn set_up(port: &mut I40e<BareMachine>, options: &CardOptions) -> Result<(), i40
         RssKey::Symmetric => port.set_rss_key(Key::SYMMETRIC)?,
         RssKey::Bytes(bytes) => port.set_rss_key(Key(bytes))?,
     }
+    if options.qinq_strip {
+        port.set_qinq(true)?;
+    }
     if options.vlan_strip {
         port.set_vlan_strip(true)?;
     }

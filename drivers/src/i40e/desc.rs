@@ -10,6 +10,10 @@ pub mod rx {
     pub const OVERSIZE: u64 = 1 << 25;
     /// Header length and SPH, bits 63:52: always 0 without header split, and ours once a packet is in a burst.
     pub const HEADER: u64 = 0xfff << 52;
+    /// Quadword 2 of a descriptor of 32 bytes: a second tag was stripped (L2TAG2P), and lies in bits 63:48 (L2TAG2_2).
+    pub const L2TAG2P: u64 = 1 << 0;
+    /// Lowest bit of that tag.
+    pub const L2TAG2_SHIFT: u32 = 48;
     /// What of quadword 0 means something: hash and stripped tag.
     pub const META_LO: u64 = 0xffff_ffff_ffff_0000;
 }

@@ -80,6 +80,20 @@ impl<M: Machine> I40e<M> {
         Ok(())
     }
 
+    /// Takes two tags out of frames that have two, an S-tag or C-tag outside and a C-tag inside, where
+    /// [`I40e::set_vlan_strip`] is on. Holds for receive queues that are started afterwards. Unproven on a card.
+    ///
+    /// # Errors
+    /// The firmware refuses, or descriptors have 16 bytes, which have no place for a second tag.
+    pub fn set_qinq(&mut self, on: bool) -> Result<(), Error> {
+        if on && !self.options.wide_descriptors {
+            return Err(Error::Request { step: "second tag", what: "bytes of a descriptor", value: 16 });
+        }
+        switch::set_double_vlan(&mut self.admin, on)?;
+        self.qinq = on;
+        Ok(())
+    }
+
     /// Which addresses and tags are received.
     pub fn filters(&self) -> &Filters {
         &self.filters

@@ -163,12 +163,17 @@ pub fn program<M: Machine>(
     old: Option<&Filters>,
     new: &Filters,
 ) -> Result<(), Error> {
-    let (before, after) = (old.map_or_else(Vec::new, Filters::pairs), new.pairs());
+    // A reset brings the firmware's own pair back: the permanent address, any tag (by drivers).
+    let after_reset =
+        || new.addresses.first().map(|mac| Pair { mac: *mac, vlan: None }).into_iter().collect();
+    let (before, after) = (old.map_or_else(after_reset, Filters::pairs), new.pairs());
     if after.len() > MAX_PAIRS {
         let value = after.len() as u64;
         return Err(Error::Request { step: STEP, what: "the number of addresses times tags", value });
     }
-    let added: Vec<Pair> = after.iter().filter(|pair| !before.contains(pair)).copied().collect();
+    // After a reset the pair is added all the same: not every firmware has it.
+    let comes = |pair: &&Pair| old.is_none() || !before.contains(pair);
+    let added: Vec<Pair> = after.iter().filter(comes).copied().collect();
     let removed: Vec<Pair> = before.iter().filter(|pair| !after.contains(pair)).copied().collect();
     let done = add(queue, vsi, &added)
         .and_then(|()| remove(queue, vsi, &removed))

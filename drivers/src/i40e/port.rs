@@ -63,6 +63,7 @@ pub struct I40e<M: Machine> {
     pub(super) filters: Filters,
     pub(super) rss: Rss,
     pub(super) vlan_strip: bool,
+    pub(super) qinq: bool,
     pub(super) nvm: NvmVersion,
     rings: Vec<RingMemory<M::Bar>>,
     pub(super) pf: u32,
@@ -116,6 +117,7 @@ impl<M: Machine> I40e<M> {
             filters,
             rss: Rss::OFF,
             vlan_strip: false,
+            qinq: false,
             nvm,
             rings,
             pf,
@@ -257,7 +259,9 @@ impl<M: Machine> I40e<M> {
         };
         self.hmc.set_rx(queue, &context)?;
         Ok(if wide {
-            Rx::wide(queue, DescRing::new(memory, count).ok_or(unaligned)?, tail, setup)
+            let mut rx = Rx::wide(queue, DescRing::new(memory, count).ok_or(unaligned)?, tail, setup);
+            rx.expect_second_tag(self.qinq);
+            rx
         } else {
             Rx::narrow(queue, DescRing::new(memory, count).ok_or(unaligned)?, tail, setup)
         })

@@ -198,6 +198,9 @@ impl<M: Machine> I40e<M> {
         let queues = self.hmc.queues() as u16;
         self.vsi = Self::set_up_switch(&self.bar, &mut self.admin, queues, &self.filters)?;
         rss::program(&mut self.admin, &self.bar, &self.rss, usize::from(queues))?;
+        if self.qinq {
+            self.set_qinq(true)?;
+        }
         if self.vlan_strip {
             self.set_vlan_strip(true)?;
         }

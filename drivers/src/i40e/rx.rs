@@ -35,6 +35,8 @@ struct Ring<B, const WORDS: usize> {
     held: usize,
     /// Buffers of a frame in too many buffers were dropped and its end has not come yet.
     skipping: bool,
+    /// The card may strip two tags.
+    second_tag: bool,
     /// Polls that found the frame at the front done in part.
     torn: u32,
     counters: QueueCounters,
@@ -67,6 +69,7 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
             next: 0,
             held: 0,
             skipping: false,
+            second_tag: false,
             torn: 0,
             counters: QueueCounters::default(),
             drops: Drops::default(),
@@ -140,7 +143,7 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
     #[inline]
     fn plain_frames(&mut self, offsets: &mut [u32], metas: &mut [Meta], limit: usize) -> usize {
         const LOOKED_AT: u64 = rx::DD | Meta::EOP | rx::RXE | rx::OVERSIZE;
-        if self.skipping {
+        if self.skipping || self.second_tag {
             return 0;
         }
         let (mut index, mut count, mut bytes) = (self.next, 0, 0);
@@ -188,6 +191,12 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
             let lo = self.descriptors.read(index, 0);
             *offset = self.shadow.get(index).copied().unwrap_or(0);
             *meta = Meta { lo: lo & rx::META_LO, hi: hi & !rx::HEADER };
+            if WORDS > 2 && self.second_tag {
+                let more = self.descriptors.read(index, 2);
+                if more & rx::L2TAG2P != 0 {
+                    *meta = meta.with_inner_stripped((more >> rx::L2TAG2_SHIFT) as u16);
+                }
+            }
             if meta.is_empty() && self.torn < PATIENCE {
                 self.torn += 1;
                 return Front::Incomplete;
@@ -313,6 +322,13 @@ impl<B: Bar> Rx<B> {
         setup: &QueueSetup,
     ) -> Self {
         Self { index, ring: Width::Wide(Ring::new(descriptors, tail, setup)) }
+    }
+
+    /// The card may strip two tags from what arrives here; of no effect with descriptors of 16 bytes.
+    pub(super) fn expect_second_tag(&mut self, second_tag: bool) {
+        if let Width::Wide(ring) = &mut self.ring {
+            ring.second_tag = second_tag;
+        }
     }
 
     /// Its number within the port.

@@ -99,6 +99,14 @@ pub fn enable_filters<M: Machine>(queue: &mut AdminQueue<M>, bar: &M::Bar) {
     }
 }
 
+/// 0x0203: frames may have two tags that count, or one. By drivers (DPDK's `i40e_aq_set_port_parameters`).
+pub fn set_double_vlan<M: Machine>(queue: &mut AdminQueue<M>, on: bool) -> Result<(), Error> {
+    const PAD_SHORT: u16 = 1 << 1;
+    const DOUBLE_VLAN: u16 = 1 << 2;
+    let flags = PAD_SHORT | if on { DOUBLE_VLAN } else { 0 };
+    queue.send(&Command::new("Set Port Parameters", 0x0203).u16(0, flags), Data::None).map(drop)
+}
+
 /// 0x0211: tags are taken out of received frames and handed over apart, or left where they are.
 pub fn set_vlan_strip<M: Machine>(queue: &mut AdminQueue<M>, vsi: Vsi, strip: bool) -> Result<(), Error> {
     let mut data = [0; VSI_BYTES];

@@ -447,7 +447,12 @@ impl Card {
             return Some(Lost::NoDescriptor);
         }
         self.faults.marks.queue = queue;
-        let meta = RxMeta { hash, filter, strip_tag: self.firmware.vsi.strips_tags() };
+        let meta = RxMeta {
+            hash,
+            filter,
+            strip_tag: self.firmware.vsi.strips_tags(),
+            double: self.firmware.double_vlan,
+        };
         match rx.receive(&self.memory, tail, frame, meta, &mut self.faults.marks) {
             Ok(None) => {
                 self.faults.busy |= self.faults.marks.waiting();

@@ -14,7 +14,7 @@ pub struct Offloads {
     pub offset: u32,
     /// Tag to insert.
     pub vlan: Option<u16>,
-    /// Tag to insert in front of it, an S-tag. Unproven: no driver of others was seen to ask for it.
+    /// Tag to insert in front of it, an S-tag. That it is one is an assumption: the type may be set elsewhere.
     pub outer_vlan: Option<u16>,
     /// Payload bytes of a segment.
     pub mss: Option<u16>,

@@ -33,6 +33,8 @@ pub struct RxMeta {
     pub filter: Option<Option<u32>>,
     /// Tags are taken out of frames.
     pub strip_tag: bool,
+    /// Two of them, if there are two.
+    pub double: bool,
 }
 
 impl RxQueue {
@@ -83,7 +85,11 @@ impl RxQueue {
         bytes.clear();
         bytes.extend_from_slice(frame);
         if meta.strip_tag {
-            status.strip_tag(&mut bytes, self.tag_to_first);
+            // A descriptor of 16 bytes has no place for a second tag.
+            let both = meta.double && self.wide && status.strip_two(&mut bytes);
+            if !both {
+                status.strip_tag(&mut bytes, self.tag_to_first);
+            }
         }
         if !self.strip_crc {
             let crc = crc32fast::hash(&bytes);
@@ -212,6 +218,20 @@ impl Status {
             }
             None => {}
         }
+    }
+
+    /// The outer tag, an S-tag or another C-tag, goes to the first place and the inner one to the second (by drivers:
+    /// DPDK's `i40e_rxd_to_vlan_tci`). Says whether there were two.
+    fn strip_two(&mut self, bytes: &mut Vec<u8>) -> bool {
+        let Some([0x81 | 0x88, kind, a, b, 0x81, 0x00, c, d]) = bytes.get(12..20) else { return false };
+        if ![[0x81, 0x00], [0x88, 0xa8]].contains(&[bytes[12], *kind]) {
+            return false;
+        }
+        self.first |= u64::from(u16::from_be_bytes([*a, *b])) << 16;
+        self.second |= Self::L2TAG1P;
+        self.third |= u64::from(u16::from_be_bytes([*c, *d])) << 48 | 1;
+        bytes.drain(12..20);
+        true
     }
 
     fn strip_tag(&mut self, bytes: &mut Vec<u8>, to_first: bool) {

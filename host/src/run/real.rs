@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::process::Process;
 use super::report::ImageReport;
-use super::{BOOT_LIMIT, END_LIMIT, Event, RunOptions};
+use super::{BOOT_LIMIT, END_LIMIT, Event, HURRIED_END_LIMIT, RunOptions};
 use crate::pci::{Bdf, Host};
 use crate::qemu::{self, Machine};
 use crate::{Failure, signals};
@@ -116,6 +116,7 @@ fn attend(
                 until = Instant::now() + END_LIMIT;
                 process.say("quit\n");
             }
+            Ok(Event::Stop) if ending => until = until.min(Instant::now() + HURRIED_END_LIMIT),
             Ok(Event::Stop) => return Some("stopped while the image was booting".into()),
             Err(_) if ending => return Some(process.tell("the image did not end when it was told to")),
             Err(_) => {

@@ -99,6 +99,8 @@ pub struct Firmware {
     pub filters: Filters,
     elements: elements::Elements,
     pub nvm: ShadowRam,
+    /// Frames may have two tags that count (Set Port Parameters).
+    pub double_vlan: bool,
     pub lldp: Lldp,
     pub unknown: Vec<u16>,
     /// Queue pairs of the function.
@@ -121,6 +123,7 @@ impl Firmware {
             filters: Filters::new(mac),
             elements: Default::default(),
             nvm: ShadowRam::new(),
+            double_vlan: false,
             lldp: Lldp::new(mac),
             unknown: Vec::new(),
             queues: 128,
@@ -144,6 +147,7 @@ impl Firmware {
         self.filters = Filters::new(self.mac);
         self.elements = Default::default();
         self.link.report_changes = false;
+        self.double_vlan = false;
     }
 
     /// Carries out a command.
@@ -151,6 +155,11 @@ impl Firmware {
         match request.opcode {
             0x0001 => self.get_version(&request),
             0x0008 => Self::request_resource(&request),
+            0x0203 => {
+                const DOUBLE_VLAN: u16 = 1 << 2;
+                self.double_vlan = request.u16(0) & DOUBLE_VLAN != 0;
+                Reply::ok()
+            }
             0x000a | 0x000b => capability::list(&request, self.queues),
             0x0107 => self.mac_address(&request),
             0x0206 | 0x0207 if !self.has_rx_control() => Reply::error(code::ESRCH),
@@ -184,10 +193,10 @@ impl Firmware {
                 registers.set(request.u32(4), request.u32(12));
                 Reply::ok()
             }
-            // Driver version, shutdown, release, address write, PXE, port parameters, switch config, control filters,
+            // Driver version, shutdown, release, address write, PXE, switch config, control filters,
             // DCB, bandwidth, resume of transmit, loopback, LLDP stop and start, tunnels: nothing to answer and nothing to model.
-            0x0002 | 0x0003 | 0x0009 | 0x0108 | 0x0110 | 0x0203 | 0x0205 | 0x025a | 0x025b | 0x0303
-            | 0x0400 | 0x041c | 0x0618 | 0x0a01 | 0x0a07 | 0x0a08 | 0x0b00 | 0x0b01 => Reply::ok(),
+            0x0002 | 0x0003 | 0x0009 | 0x0108 | 0x0110 | 0x0205 | 0x025a | 0x025b | 0x0303 | 0x0400
+            | 0x041c | 0x0618 | 0x0a01 | 0x0a07 | 0x0a08 | 0x0b00 | 0x0b01 => Reply::ok(),
             opcode => {
                 if self.unknown.len() < 64 {
                     self.unknown.push(opcode);
