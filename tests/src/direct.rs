@@ -43,6 +43,13 @@ impl Direct {
         Self { port, driver, pool, rx, tx }
     }
 
+    /// Starts receive queue `queue`, which is the one behind those that run.
+    pub fn start_rx(&mut self, queue: u16, descriptors: u16) {
+        let (memory, layout) = (self.pool.memory().clone(), self.pool.layout());
+        let setup = QueueSetup { descriptors, memory, layout };
+        self.rx.push(self.driver.start_rx(queue, &setup, &mut self.pool).expect("the queue starts"));
+    }
+
     /// Puts frames on the wire and fetches what arrives at each queue: bytes, and metadata of the last buffer.
     pub fn receive(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<(Vec<u8>, Meta)>> {
         frames.iter().for_each(|frame| self.port.wire.offer(frame.clone()));

@@ -82,9 +82,7 @@ fn filters_hold_after_a_reset() {
     let rx = ring.rx.pop().unwrap();
     ring.driver.stop_rx(rx, &mut ring.pool).unwrap();
     ring.driver.reset().unwrap();
-    let (memory, layout) = (ring.pool.memory().clone(), ring.pool.layout());
-    let setup = kernel::port::QueueSetup { descriptors: 64, memory, layout };
-    ring.rx.push(ring.driver.start_rx(0, &setup, &mut ring.pool).unwrap());
+    ring.start_rx(0, 64);
     assert_eq!(arriving(&mut ring, &offered), wanted);
 }
 

@@ -275,9 +275,7 @@ fn two_tags_are_stripped_and_put_back() {
     ring.driver.set_vlan_strip(true).unwrap();
     let rx = ring.rx.pop().unwrap();
     ring.driver.stop_rx(rx, &mut ring.pool).unwrap();
-    let (memory, layout) = (ring.pool.memory().clone(), ring.pool.layout());
-    let setup = kernel::port::QueueSetup { descriptors: 64, memory, layout };
-    ring.rx.push(ring.driver.start_rx(0, &setup, &mut ring.pool).unwrap());
+    ring.start_rx(0, 64);
     let plain = frames::numbered(1, 100);
     let inner = tagged(&plain, 0x2007);
     let s_tag = [&inner[..12], &[0x88, 0xa8, 0x60, 0x05], &inner[12..]].concat();

@@ -158,12 +158,7 @@ fn a_queue_stops_and_starts_while_others_run() {
         let stopped = ring.rx.pop().unwrap();
         let left = ring.driver.stop_rx(stopped, &mut ring.pool).unwrap();
         assert_eq!(left.frames, 0);
-        let setup = kernel::port::QueueSetup {
-            descriptors: 64,
-            memory: ring.pool.memory().clone(),
-            layout: ring.pool.layout(),
-        };
-        ring.rx.push(ring.driver.start_rx(1, &setup, &mut ring.pool).unwrap());
+        ring.start_rx(1, 64);
         let again = ring.receive(&all);
         assert_eq!(again.iter().map(Vec::len).collect::<Vec<_>>(), shares);
     }
@@ -188,9 +183,7 @@ fn b46_others_are_polled_while_a_queue_is_stopped() {
     assert_eq!(ring.receive(&all)[0].len(), shares[0]);
     let stats = ring.driver.stats();
     assert_eq!((stats.rx_frames, stats.rx_missed), (64 + shares[0] as u64, shares[1] as u64));
-    let (memory, layout) = (ring.pool.memory().clone(), ring.pool.layout());
-    let setup = kernel::port::QueueSetup { descriptors: 128, memory, layout };
-    ring.rx.push(ring.driver.start_rx(1, &setup, &mut ring.pool).unwrap());
+    ring.start_rx(1, 128);
     assert_eq!(ring.receive(&all).iter().map(Vec::len).collect::<Vec<_>>(), shares);
     ring.finish();
 }

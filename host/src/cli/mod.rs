@@ -80,7 +80,9 @@ fn run_real(options: &run::RunOptions, json: bool) -> Result<ExitCode, Failure> 
 
 fn run_qemu(args: &[OsString]) -> Result<ExitCode, Failure> {
     let qemu = Qemu::obtain(&mut |step| eprintln!("barewire: {step}"))?;
-    let status = qemu.command().args(args).status();
+    let mut command = qemu.command();
+    crate::child::dies_with_us(&mut command);
+    let status = command.args(args).status();
     let status = status.map_err(|error| Failure::run(format!("QEMU: {error}")))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
