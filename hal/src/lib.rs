@@ -22,6 +22,8 @@ pub mod lines;
 pub mod pci;
 pub mod reg;
 pub mod ring;
+#[cfg(target_arch = "x86_64")]
+pub mod simd;
 
 #[cfg(feature = "std")]
 pub mod hosted;

@@ -3,6 +3,8 @@
 //! Words are 64 bits wide, aligned, and read and written whole. Which word the device writes, and in what
 //! order, is the driver's business; [`acquire`] and [`DescRing::read`] give it the order it needs.
 
+use core::marker::PhantomData;
+use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, fence};
 
 use volatile::VolatilePtr;
@@ -27,9 +29,9 @@ impl<const WORDS: usize> DescRing<WORDS> {
 
     /// The ring at the start of `memory`, with as many descriptors as fit, at most `count`.
     ///
-    /// `None` when `memory` isn't aligned to 8 bytes.
+    /// `None` when `memory` isn't aligned to 16 bytes, so that two quadwords can be read in one piece.
     pub fn new(memory: DmaMemory, count: usize) -> Option<Self> {
-        if !memory.base().as_ptr().cast::<u64>().is_aligned() {
+        if !memory.base().as_ptr().cast::<u128>().is_aligned() {
             return None;
         }
         let count = count.min(memory.len() / Self::STRIDE);
@@ -78,6 +80,17 @@ impl<const WORDS: usize> DescRing<WORDS> {
         }
     }
 
+    /// `N` descriptors from `start` on; `None` when they don't all lie in the ring.
+    #[inline]
+    pub fn block<const N: usize>(&self, start: usize) -> Option<DescBlock<'_, WORDS, N>> {
+        if N > self.count || start > self.count - N {
+            return None;
+        }
+        // SAFETY: `start + N <= count`, so the offset lies inside of the memory.
+        let first = unsafe { self.memory.base().add(start * Self::STRIDE) };
+        Some(DescBlock { first: first.cast(), ring: PhantomData })
+    }
+
     #[inline]
     fn word(&self, index: usize, word: usize) -> Option<VolatilePtr<'_, u64>> {
         if index >= self.count || word >= WORDS {
@@ -87,7 +100,33 @@ impl<const WORDS: usize> DescRing<WORDS> {
         // SAFETY: `index < count` and `word < WORDS`, so the offset lies inside of the memory.
         let at = unsafe { self.memory.base().add(index * Self::STRIDE + word * 8) };
         // SAFETY: mapped as long as `self.memory` lives, which outlives the pointer's lifetime; aligned (checked
-        // in `new`, the stride is a multiple of 8); nobody makes references to this memory.
+        // in `new`, the stride is a multiple of 16); nobody makes references to this memory.
         Some(unsafe { VolatilePtr::new(at.cast::<u64>()) })
+    }
+}
+
+/// Descriptors of a ring that lie one behind the other, for vector loads and stores ([`crate::simd`]).
+pub struct DescBlock<'a, const WORDS: usize, const N: usize> {
+    first: NonNull<u64>,
+    ring: PhantomData<&'a DescRing<WORDS>>,
+}
+
+impl<const WORDS: usize, const N: usize> DescBlock<'_, WORDS, N> {
+    /// Where descriptor `AT` lies.
+    #[inline]
+    pub(crate) fn at<const AT: usize>(&self) -> *mut u64 {
+        const { assert!(AT < N) };
+        // SAFETY: `AT < N`, and the block lies inside of the ring.
+        unsafe { self.first.as_ptr().add(AT * WORDS) }
+    }
+
+    /// Writes word `WORD` of descriptor `at`; outside of the block, nothing.
+    #[inline]
+    pub fn write<const WORD: usize>(&self, at: usize, value: u64) {
+        const { assert!(WORD < WORDS) };
+        if at < N {
+            // SAFETY: inside of the block, aligned to 8 as the ring is, and nobody holds a reference to it.
+            unsafe { self.first.as_ptr().add(at * WORDS + WORD).write_volatile(value) };
+        }
     }
 }

@@ -3,10 +3,11 @@
 use boot::acpi::{madt, mcfg};
 use boot::memory::{self, Range};
 use boot::pvh::BootInfo;
-use hal::bare::cpu::{self, Level};
+use hal::bare::cpu;
 use hal::bare::{Arena, BareMachine, MmioBar, TscClock};
 use hal::pci::access::{Ecam, Ports};
 use hal::pci::{Address, ConfigSpace};
+use hal::simd::Level;
 use hal::{Clock, Machine, PhysAddr};
 use kernel::config::MAX_CORES;
 use spin::mutex::SpinMutex;

@@ -9,7 +9,7 @@ use core::arch::x86_64::{
 use core::hint::black_box;
 use core::time::Duration;
 
-use hal::bare::cpu::Level;
+use hal::simd::Level;
 use heapless::String;
 use spin::mutex::SpinMutex;
 

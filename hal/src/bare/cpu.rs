@@ -2,49 +2,10 @@
 
 use core::arch::asm;
 use core::arch::x86_64::_xsetbv;
-use core::fmt;
 
 use raw_cpuid::CpuId;
 
-/// State that XSAVE-style instructions need turned on, as bits of XCR0.
-mod xcr0 {
-    pub const X87: u64 = 1 << 0;
-    pub const SSE: u64 = 1 << 1;
-    pub const AVX: u64 = 1 << 2;
-    /// Mask registers, upper halves of 0-15, registers 16-31.
-    pub const AVX512: u64 = 0b111 << 5;
-}
-
-/// Vector instruction sets, each with everything below it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// SSE2, which every x86-64 CPU has.
-    Scalar,
-    /// SSSE3 and SSE4.1.
-    Ssse3,
-    /// AVX2.
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL.
-    Avx512,
-}
-
-impl Level {
-    /// Its name as an option's value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            Self::Ssse3 => "ssse3",
-            Self::Avx2 => "avx2",
-            Self::Avx512 => "avx512",
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use crate::simd::level::{Level, xcr0};
 
 /// Turns on all vector state that this core has, and says which level can be used from now on.
 ///
@@ -54,14 +15,9 @@ impl fmt::Display for Level {
 /// # Safety
 /// Runs in ring 0, on each core once, before any vector instruction beyond SSE2 on it; CR0 and CR4 have SSE on.
 pub unsafe fn enable_vectors() -> Level {
-    let cpuid = CpuId::new();
-    let Some(features) = cpuid.get_feature_info() else { return Level::Scalar };
-    let mut level = Level::Scalar;
-    if features.has_ssse3() && features.has_sse41() {
-        level = Level::Ssse3;
-    }
+    let Some(features) = CpuId::new().get_feature_info() else { return Level::Scalar };
     if !features.has_xsave() {
-        return level;
+        return Level::detect();
     }
     // SAFETY: CPUID says that the CPU has XSAVE, so that the bit exists.
     unsafe { set_cr4_osxsave() };
@@ -75,19 +31,7 @@ pub unsafe fn enable_vectors() -> Level {
     }
     // SAFETY: OSXSAVE is set, and only bits that leaf 0xD offers are written, AVX-512 never without AVX.
     unsafe { write_xcr0(state) };
-    let Some(extended) = cpuid.get_extended_feature_info() else { return level };
-    let avx2 = features.has_avx() && extended.has_avx2() && state & xcr0::AVX != 0;
-    if level == Level::Ssse3 && avx2 {
-        level = Level::Avx2;
-        let avx512 = extended.has_avx512f()
-            && extended.has_avx512bw()
-            && extended.has_avx512dq()
-            && extended.has_avx512vl();
-        if avx512 && state & xcr0::AVX512 == xcr0::AVX512 {
-            level = Level::Avx512;
-        }
-    }
-    level
+    Level::detect()
 }
 
 /// Bits of XCR0 that the CPU takes: CPUID leaf 0xD, sub-leaf 0.
