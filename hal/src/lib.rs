@@ -33,7 +33,7 @@ pub use clock::{Clock, Timeout};
 pub use dma::{DmaError, DmaMemory, OutOfBounds};
 pub use lines::{LINE, Line, LineHeap};
 pub use reg::{Bar, BarAccess, Doorbell, Reg, RegArray, RegValue, Ro, Rw, Wo};
-pub use ring::DescRing;
+pub use ring::{BufferRing, DescRing};
 
 /// The world that a driver runs in.
 ///

@@ -3,6 +3,8 @@
 //! Words are 64 bits wide, aligned, and read and written whole. Which word the device writes, and in what
 //! order, is the driver's business; [`acquire`] and [`DescRing::read`] give it the order it needs.
 
+use alloc::boxed::Box;
+use alloc::vec;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, fence};
@@ -91,6 +93,18 @@ impl<const WORDS: usize> DescRing<WORDS> {
         Some(DescBlock { first: first.cast(), ring: PhantomData })
     }
 
+    /// `count` blocks of `N` descriptors from `start` on; `None` when they don't all lie in the ring.
+    #[inline]
+    pub fn blocks<const N: usize>(&self, start: usize, count: usize) -> Option<DescBlocks<'_, WORDS, N>> {
+        const { assert!(N > 0) };
+        if start > self.count || count > (self.count - start) / N {
+            return None;
+        }
+        // SAFETY: `start <= count`, so the offset lies inside or at the end of the memory.
+        let first = unsafe { self.memory.base().add(start * Self::STRIDE) };
+        Some(DescBlocks { first: first.cast(), count, ring: PhantomData })
+    }
+
     #[inline]
     fn word(&self, index: usize, word: usize) -> Option<VolatilePtr<'_, u64>> {
         if index >= self.count || word >= WORDS {
@@ -128,5 +142,85 @@ impl<const WORDS: usize, const N: usize> DescBlock<'_, WORDS, N> {
             // SAFETY: inside of the block, aligned to 8 as the ring is, and nobody holds a reference to it.
             unsafe { self.first.as_ptr().add(at * WORDS + WORD).write_volatile(value) };
         }
+    }
+}
+
+/// Blocks of descriptors, one behind the other.
+pub struct DescBlocks<'a, const WORDS: usize, const N: usize> {
+    first: NonNull<u64>,
+    count: usize,
+    ring: PhantomData<&'a DescRing<WORDS>>,
+}
+
+impl<'a, const WORDS: usize, const N: usize> DescBlocks<'a, WORDS, N> {
+    /// Block `index`.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<DescBlock<'a, WORDS, N>> {
+        if index >= self.count {
+            return None;
+        }
+        // SAFETY: all `count` blocks lie inside of the ring.
+        let first = unsafe { self.first.add(index * N * WORDS) };
+        Some(DescBlock { first, ring: PhantomData })
+    }
+}
+
+/// A ring whose descriptors each have a buffer, which is remembered beside it: a word that the device may write is never
+/// believed to say which buffer it was.
+pub struct BufferRing<const WORDS: usize> {
+    descriptors: DescRing<WORDS>,
+    /// As many as there are descriptors.
+    buffers: Box<[u32]>,
+}
+
+impl<const WORDS: usize> BufferRing<WORDS> {
+    /// All buffers are 0 at first, and so is every word.
+    pub fn new(descriptors: DescRing<WORDS>) -> Self {
+        descriptors.fill(0);
+        let buffers = vec![0; descriptors.count()].into_boxed_slice();
+        Self { descriptors, buffers }
+    }
+
+    /// The descriptors.
+    #[inline]
+    pub fn descriptors(&self) -> &DescRing<WORDS> {
+        &self.descriptors
+    }
+
+    /// The buffers, by index.
+    #[inline]
+    pub fn buffers(&self) -> &[u32] {
+        &self.buffers
+    }
+
+    /// The buffer of descriptor `index`; 0 outside of the ring.
+    #[inline]
+    pub fn buffer(&self, index: usize) -> u32 {
+        self.buffers.get(index).copied().unwrap_or(0)
+    }
+
+    /// Sets the buffer of descriptor `index`; outside of the ring, nothing.
+    #[inline]
+    pub fn set_buffer(&mut self, index: usize, buffer: u32) {
+        if let Some(slot) = self.buffers.get_mut(index) {
+            *slot = buffer;
+        }
+    }
+
+    /// `count` groups of `N` descriptors from `start` on with their buffers; `None` when they don't all lie in the ring.
+    #[inline]
+    pub fn groups<const N: usize>(
+        &mut self,
+        start: usize,
+        count: usize,
+    ) -> Option<(DescBlocks<'_, WORDS, N>, &mut [[u32; N]])> {
+        let blocks = self.descriptors.blocks(start, count)?;
+        debug_assert_eq!(self.buffers.len(), self.descriptors.count());
+        // SAFETY: `blocks` has checked that `start + count * N` is at most the number of descriptors, which is the number
+        // of buffers; an array of `u32` is aligned as `u32` is; the borrow of `self` is exclusive.
+        let buffers = unsafe {
+            core::slice::from_raw_parts_mut(self.buffers.as_mut_ptr().add(start).cast::<[u32; N]>(), count)
+        };
+        Some((blocks, buffers))
     }
 }

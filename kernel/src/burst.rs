@@ -6,6 +6,9 @@ use crate::pool::Buffers;
 /// Entries that a burst holds.
 pub const BURST_MAX: usize = 512;
 
+/// Bytes of a frame that any port can be given in one piece.
+pub const PLAIN: core::ops::RangeInclusive<u32> = 17..=9728;
+
 /// Packets in order, each owned by the burst until it is taken.
 #[repr(C, align(64))]
 pub struct Burst {
@@ -13,6 +16,10 @@ pub struct Burst {
     metas: [Meta; BURST_MAX],
     head: usize,
     tail: usize,
+    /// All entries are plain frames.
+    plain: bool,
+    /// Their bytes, if they are.
+    bytes: u64,
 }
 
 impl Default for Burst {
@@ -24,7 +31,14 @@ impl Default for Burst {
 impl Burst {
     /// An empty burst.
     pub const fn new() -> Self {
-        Self { buffers: [0; BURST_MAX], metas: [Meta { lo: 0, hi: 0 }; BURST_MAX], head: 0, tail: 0 }
+        Self {
+            buffers: [0; BURST_MAX],
+            metas: [Meta { lo: 0, hi: 0 }; BURST_MAX],
+            head: 0,
+            tail: 0,
+            plain: true,
+            bytes: 0,
+        }
     }
 
     /// Entries: buffers, not frames.
@@ -57,8 +71,16 @@ impl Burst {
         self.metas.get(self.head..self.tail).unwrap_or_default()
     }
 
-    /// Buffers, and metadata that may be changed.
+    /// The bytes of all frames, if each is plain: whole in one buffer, which is one of the core's packet memory, at the
+    /// start of it, of [`PLAIN`] bytes, and nothing is asked for. Whoever looks at frames one by one need not then.
+    #[inline]
+    pub const fn plain(&self) -> Option<u64> {
+        if self.plain { Some(self.bytes) } else { None }
+    }
+
+    /// Buffers, and metadata that may be changed. The frames are not known to be plain any more.
     pub fn entries_mut(&mut self) -> (&[u32], &mut [Meta]) {
+        self.plain = false;
         let range = self.head..self.tail;
         (self.buffers.get(range.clone()).unwrap_or_default(), self.metas.get_mut(range).unwrap_or_default())
     }
@@ -67,11 +89,46 @@ impl Burst {
     ///
     /// Both slices have [`Burst::room`] entries. Ownership of the buffers written passes to the burst.
     pub fn append(&mut self, fill: impl FnOnce(&mut [u32], &mut [Meta]) -> usize) -> usize {
-        self.close_up();
-        let (buffers, metas) = (&mut self.buffers[self.tail..], &mut self.metas[self.tail..]);
-        let room = buffers.len();
-        let added = fill(buffers, metas).min(room);
+        let (buffers, metas) = self.spare();
+        let added = fill(buffers, metas);
+        self.commit(added, None)
+    }
+
+    /// Space for [`Burst::room`] entries behind the last one. What is written there belongs to nobody before
+    /// [`Burst::commit`].
+    #[inline]
+    pub fn spare(&mut self) -> (&mut [u32], &mut [Meta]) {
+        if self.tail == BURST_MAX && self.head > 0 {
+            self.move_to_front();
+        }
+        (self.buffers.split_at_mut(self.tail).1, self.metas.split_at_mut(self.tail).1)
+    }
+
+    /// As [`Burst::spare`], the first `count` groups of `N` entries; `None` when there is no room for them.
+    #[inline]
+    #[allow(clippy::type_complexity)]
+    pub fn spare_groups<const N: usize>(
+        &mut self,
+        from: usize,
+        count: usize,
+    ) -> Option<(&mut [[u32; N]], &mut [[Meta; N]])> {
+        let start = self.tail.checked_add(from)?;
+        if start > BURST_MAX || count > (BURST_MAX - start) / N {
+            return None;
+        }
+        let range = start..start + count * N;
+        let (buffers, metas) = (self.buffers.get_mut(range.clone())?, self.metas.get_mut(range)?);
+        Some((buffers.as_chunks_mut().0, metas.as_chunks_mut().0))
+    }
+
+    /// Takes the first `entries` entries of [`Burst::spare`], whose buffers pass to the burst; no more than there is room
+    /// for. `plain` is their bytes if all of them are plain. Returns how many they are.
+    #[inline]
+    pub fn commit(&mut self, entries: usize, plain: Option<u64>) -> usize {
+        let added = entries.min(BURST_MAX - self.tail);
         self.tail += added;
+        self.plain &= plain.is_some() || added == 0;
+        self.bytes += plain.unwrap_or(0);
         added
     }
 
@@ -100,23 +157,28 @@ impl Burst {
 
     /// The first `entries` entries have a new owner, who has read them from [`Burst::buffers`].
     pub fn release(&mut self, entries: usize) {
-        self.head += entries.min(self.len());
-        if self.is_empty() {
+        if entries >= self.len() {
             (self.head, self.tail) = (0, 0);
+            (self.plain, self.bytes) = (true, 0);
+        } else if entries > 0 {
+            self.head += entries;
+            self.plain = false;
         }
     }
 
     /// Gives every buffer back; returns how many whole frames that were.
     pub fn give_back(&mut self, buffers: &mut impl Buffers) -> usize {
-        let frames = self.frames();
+        let frames = if self.plain { self.len() } else { self.frames() };
         buffers.give(self.buffers());
         self.release(self.len());
         frames
     }
 
-    /// Moves the entries to the front when there is no room behind them.
-    fn close_up(&mut self) {
-        if self.tail == BURST_MAX && self.head > 0 {
+    /// Makes room behind the entries.
+    #[cold]
+    #[inline(never)]
+    fn move_to_front(&mut self) {
+        if self.head <= self.tail {
             self.buffers.copy_within(self.head..self.tail, 0);
             self.metas.copy_within(self.head..self.tail, 0);
             (self.head, self.tail) = (0, self.len());

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::ops::RangeInclusive;
+use hal::simd::Level;
 
 use heapless::{String, Vec};
 
@@ -23,37 +24,6 @@ pub const MAX_MAPPED: usize = 128;
 
 /// Longest value that an error repeats; more is cut.
 const SHOWN: usize = 32;
-
-/// The instruction sets that a loop can be written for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Isa {
-    /// The best that the CPU has.
-    #[default]
-    Auto,
-    /// No vector instructions.
-    Scalar,
-    /// SSSE3 and SSE4.1.
-    Ssse3,
-    /// AVX2.
-    Avx2,
-    /// AVX-512.
-    Avx512,
-}
-
-impl Isa {
-    const ALL: [Self; 5] = [Self::Auto, Self::Scalar, Self::Ssse3, Self::Avx2, Self::Avx512];
-
-    /// Its name as an option's value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Scalar => "scalar",
-            Self::Ssse3 => "ssse3",
-            Self::Avx2 => "avx2",
-            Self::Avx512 => "avx512",
-        }
-    }
-}
 
 /// How the machine is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -123,8 +93,8 @@ pub struct Config {
     pub eth_peers: [MacAddr; MAX_PORTS],
     /// `--txpkts`: bytes of a `txonly` frame without FCS.
     pub txpkts: u16,
-    /// `--isa`
-    pub isa: Isa,
+    /// `--isa=auto|scalar|ssse3|avx2|avx512`: `None` is the best that the CPU has.
+    pub isa: Option<Level>,
     /// `--no-promiscuous`: only frames for the port's own address and broadcasts.
     pub promiscuous: bool,
     /// What cards are told.
@@ -155,7 +125,7 @@ impl Default for Config {
             topology: Topology::default(),
             eth_peers,
             txpkts: txonly::DEFAULT_LEN,
-            isa: Isa::default(),
+            isa: None,
             promiscuous: true,
             card: CardOptions::default(),
             exit: Exit::default(),
@@ -302,8 +272,11 @@ impl Config {
                 self.txpkts = number(value, range).ok_or(wrong("a number from 60 to 2048"))? as u16;
             }
             "--isa" => {
-                let isa = Isa::ALL.into_iter().find(|isa| isa.name() == value);
-                self.isa = isa.ok_or(wrong("auto, scalar, ssse3, avx2 or avx512"))?;
+                let level = Level::ALL.into_iter().find(|level| level.name() == value);
+                if level.is_none() && value != "auto" {
+                    return Err(wrong("auto, scalar, ssse3, avx2 or avx512"));
+                }
+                self.isa = level;
             }
             "--exit" => self.exit = exit(value).ok_or(wrong("halt, reboot or isa-debug-exit:PORT"))?,
             "--self-test" => {
@@ -428,7 +401,7 @@ mod tests {
                 peers
             },
             txpkts: 1500,
-            isa: Isa::Avx2,
+            isa: Some(Level::Avx2),
             promiscuous: false,
             card: CardOptions::default(),
             exit: Exit::DebugExit(0xf4),

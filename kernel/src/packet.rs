@@ -24,6 +24,8 @@
 //! A frame in several buffers is several entries, in order, without EOP on all but the last; flags, tag, hash
 //! and type count in the last one.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use crate::ptype::{Ip, PacketType};
 
 /// What a card found about a checksum.
@@ -44,7 +46,7 @@ impl Checksum {
 }
 
 /// Metadata of one buffer of a frame. See the module for the layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C, align(16))]
 pub struct Meta {
     /// First quadword.

@@ -11,6 +11,7 @@ use barewire::qemu::Accel;
 use barewire::run::{PortOptions, RunOptions, run};
 use drivers::i40e::Options;
 use hal::Machine;
+use hal::simd::Isa;
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
 use kernel::port::{PortControl, QueueSetup};
@@ -50,7 +51,7 @@ fn in_one_process(mode: Mode, wide_descriptors: bool) -> f64 {
     let layout = BufferLayout::DEFAULT;
     let memory = port.machine.dma_alloc(layout.bytes(4096), 4096).expect("packet memory");
     let mut core = Lcore::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64), 32);
-    let setup = QueueSetup { descriptors: 1024, memory, layout };
+    let setup = QueueSetup { descriptors: 1024, memory, layout, isa: Isa::best() };
     let tx = driver.start_tx(0, &setup).expect("the queue starts");
     let rx = driver.start_rx(0, &setup, &mut core.pool).expect("the queue starts");
     let route = Route { mac: driver.mac(), peer: driver.mac() };

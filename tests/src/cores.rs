@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use drivers::i40e::{I40e, Options, Rx, Tx};
 use hal::hosted::{FakeBar, HostedMachine};
+use hal::simd::Isa;
 use hal::{Bar, Line, Machine};
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
@@ -210,7 +211,7 @@ fn start_core(
     let memory = machine.dma_alloc(layout.bytes(3 * usize::from(descriptors)), 4096).expect("packet memory");
     part(format!("packets of core {number}"));
     let mut core = Box::new(Core::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64), 32));
-    let setup = QueueSetup { descriptors, memory, layout };
+    let setup = QueueSetup { descriptors, memory, layout, isa: Isa::best() };
     let (port, queue) = if ports.len() == 1 { (0, number as u16) } else { (number, 0) };
     let next = (port + 1) % ports.len();
     let tx = ports[next].driver.start_tx(queue, &setup).expect("the transmit queue starts");

@@ -3,6 +3,7 @@
 use drivers::i40e::{I40e, Options, Rx, Tx};
 use hal::Machine;
 use hal::hosted::{FakeBar, HostedMachine};
+use hal::simd::Isa;
 use kernel::port::{PortControl, QueueSetup};
 use kernel::{BufferLayout, Buffers, Burst, Meta, Packet, Pool, RxQueue, TxQueue, TxRequest};
 
@@ -35,7 +36,8 @@ impl Direct {
         let layout = BufferLayout::DEFAULT;
         let memory = port.machine.dma_alloc(layout.bytes(Self::BUFFERS), 4096).expect("packet memory");
         let mut pool = Pool::new(memory.clone(), layout);
-        let setup = |descriptors| QueueSetup { descriptors, memory: memory.clone(), layout };
+        let setup =
+            |descriptors| QueueSetup { descriptors, memory: memory.clone(), layout, isa: Isa::best() };
         let rx = (0..queues)
             .map(|queue| driver.start_rx(queue, &setup(rxd), &mut pool).expect("the queue starts"))
             .collect();
@@ -46,7 +48,7 @@ impl Direct {
     /// Starts receive queue `queue`, which is the one behind those that run.
     pub fn start_rx(&mut self, queue: u16, descriptors: u16) {
         let (memory, layout) = (self.pool.memory().clone(), self.pool.layout());
-        let setup = QueueSetup { descriptors, memory, layout };
+        let setup = QueueSetup { descriptors, memory, layout, isa: Isa::best() };
         self.rx.push(self.driver.start_rx(queue, &setup, &mut self.pool).expect("the queue starts"));
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use drivers::i40e::{Error, I40e, Options, RingWatch, Rx, Trouble, Tx};
 use hal::Machine;
 use hal::hosted::FakeBar;
+use hal::simd::Isa;
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
 use kernel::port::{PortControl, QueueCounters, QueueSetup};
@@ -94,7 +95,12 @@ impl FaultyPort {
 
     /// What a ring of so many descriptors is set up with.
     pub fn setup(&self, descriptors: u16) -> QueueSetup {
-        QueueSetup { descriptors, memory: self.core.pool.memory().clone(), layout: self.core.pool.layout() }
+        QueueSetup {
+            descriptors,
+            memory: self.core.pool.memory().clone(),
+            layout: self.core.pool.layout(),
+            isa: Isa::best(),
+        }
     }
 
     /// Starts queue pair 0.

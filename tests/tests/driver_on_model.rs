@@ -3,6 +3,7 @@
 use drivers::i40e::{AdminFault, Error, I40e, Options, Rx, Tx};
 use hal::Machine;
 use hal::hosted::{FakeBar, HostedMachine};
+use hal::simd::Isa;
 use kernel::config::{Config, RxDesc};
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
@@ -42,6 +43,7 @@ impl Loop {
             descriptors,
             memory: pool.memory().clone(),
             layout: pool.layout(),
+            isa: Isa::best(),
         };
         let (rx_setup, tx_setup) = (setup(rxd, &self.core.pool), setup(txd, &self.core.pool));
         let tx = self.driver.start_tx(0, &tx_setup).unwrap();
@@ -347,7 +349,7 @@ fn a_queue_that_does_not_start_is_named_and_keeps_nothing() {
     let layout = BufferLayout::DEFAULT;
     let memory = port.machine.dma_alloc(layout.bytes(200), 4096).unwrap();
     let mut pool = Pool::new(memory.clone(), layout);
-    let setup = QueueSetup { descriptors: 64, memory, layout };
+    let setup = QueueSetup { descriptors: 64, memory, layout, isa: Isa::best() };
     // QRX_ENA(0) reads as if nothing had been asked for.
     port.card().faults().registers.push((0x12_0000, 0));
     let error = driver.start_rx(0, &setup, &mut pool).err().unwrap();
@@ -362,7 +364,7 @@ fn setups_that_make_no_sense_are_refused() {
     let layout = BufferLayout::DEFAULT;
     let memory = port.machine.dma_alloc(layout.bytes(200), 4096).unwrap();
     let mut pool = Pool::new(memory.clone(), layout);
-    let good = QueueSetup { descriptors: 64, memory, layout };
+    let good = QueueSetup { descriptors: 64, memory, layout, isa: Isa::best() };
     for descriptors in [0, 32, 65, 4128] {
         let setup = QueueSetup { descriptors, ..good.clone() };
         assert!(matches!(driver.start_tx(0, &setup), Err(Error::Request { .. })), "{descriptors}");

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use drivers::i40e::{I40e, Options, Rx, Tx};
 use hal::hosted::{FakeBar, HostedMachine, Registers};
+use hal::simd::Isa;
 use hal::{Bar, Machine};
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
@@ -83,7 +84,8 @@ fn rings_that_lie_cost_no_buffer() {
             Forwarder::new(mode, 64),
             1 + random.below(64) as usize,
         );
-        let setup = |descriptors| QueueSetup { descriptors, memory: memory.clone(), layout };
+        let setup =
+            |descriptors| QueueSetup { descriptors, memory: memory.clone(), layout, isa: Isa::best() };
         // Rings are what is allocated between these two.
         let place =
             || port.machine.dma_alloc(64, 4096).unwrap().addr().as_u64() - HostedMachine::<FakeBar>::DMA_BASE;

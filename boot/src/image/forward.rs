@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use core::time::Duration;
 
@@ -10,7 +11,7 @@ use hal::{Clock, Line};
 use kernel::assign::Assignment;
 use kernel::config::{Config, MAX_CORES};
 use kernel::lcore::Flow;
-use kernel::port::PortControl;
+use kernel::port::{Path, PortControl};
 
 use crate::console::{Input, println};
 use crate::links::Links;
@@ -141,12 +142,14 @@ fn announce(
         let link = link.unwrap_or_else(|error| exit::fatal(format_args!("{}: {error}", port.name)));
         port.link = link;
         let streams = || shares.iter().flat_map(|share| &share.core.streams);
-        let rx = streams().find(|stream| stream.rx_port == index).map_or("", |stream| stream.rx.path());
-        let tx = streams().find(|stream| stream.tx_port == index).map_or("", |stream| stream.tx.path());
+        let rx = streams().find(|stream| stream.rx_port == index).map(|stream| stream.rx.path());
+        let tx = streams().find(|stream| stream.tx_port == index).map(|stream| stream.tx.path());
         println!(
-            "barewire: port {index} {} mac={} {link} rx_path=\"{rx}\" tx_path=\"{tx}\"",
+            "barewire: port {index} {} mac={} {link} {}{}",
             port.name,
-            port.control.mac()
+            port.control.mac(),
+            Told("rx", rx),
+            Told("tx", tx)
         );
     }
     if let (Some(rxq), Some(txq)) = (config.rxq.or(Some(1)), config.txq.or(Some(1)))
@@ -167,13 +170,27 @@ fn announce(
     }
     let clock = boot.clock();
     println!(
-        "barewire: cpu isa=scalar vectors={} tsc_khz={} cores={} lcores={} reason=\"this image has no vector loops\"",
+        "barewire: cpu isa={} vectors={} tsc_khz={} cores={} lcores={} reason=\"{}\"",
+        boot.isa(config),
         boot.level,
         clock.ticks_per_second() / 1000,
         boot.cores.count(),
-        assignment.cores()
+        assignment.cores(),
+        if config.isa.is_some() { "--isa" } else { "" }
     );
     let micros = clock.to_duration(clock.ticks().wrapping_sub(entered)).as_micros();
     println!("barewire: boot_ms={}.{:03}", micros / 1000, micros % 1000);
     println!("barewire ready: {} ports", ports.len());
+}
+
+/// A queue's path as the port's line has it: which loop it runs, and why no faster one.
+struct Told(&'static str, Option<Path>);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(side, path) = self;
+        let Some(path) = path else { return Ok(()) };
+        write!(f, " {side}_path=\"{path}\"")?;
+        path.reason.map_or(Ok(()), |reason| write!(f, " {side}_reason=\"{reason}\""))
+    }
 }

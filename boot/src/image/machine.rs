@@ -7,8 +7,9 @@ use hal::bare::cpu;
 use hal::bare::{Arena, BareMachine, MmioBar, TscClock};
 use hal::pci::access::{Ecam, Ports};
 use hal::pci::{Address, ConfigSpace};
-use hal::simd::Level;
+use hal::simd::{Isa, Level};
 use hal::{Clock, Machine, PhysAddr};
+
 use kernel::config::MAX_CORES;
 use spin::mutex::SpinMutex;
 
@@ -142,6 +143,11 @@ fn config_space(info: &BootInfo, tables: &mut Tables<'static>) -> Config {
 }
 
 impl BootMachine {
+    /// The loops that queues are started with.
+    pub fn isa(&self, config: &kernel::config::Config) -> Isa {
+        Isa::at_most(config.isa.unwrap_or(Level::Avx512).min(self.level))
+    }
+
     /// The register window of a device, mapped.
     ///
     /// # Safety

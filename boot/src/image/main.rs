@@ -28,7 +28,7 @@ mod serial;
 mod streams;
 mod trampoline;
 
-use kernel::config::{Config, Isa};
+use kernel::config::Config;
 
 use crate::console::println;
 
@@ -47,11 +47,11 @@ extern "C" fn image_main(start_info: u64, entered: u64) -> ! {
         Err(error) => exit::fatal(format_args!("{error}")),
     };
     exit::configure(config.exit);
-    if !matches!(config.isa, Isa::Auto | Isa::Scalar) {
-        exit::fatal(format_args!("option --isa={}: this image has scalar loops only", config.isa.name()));
-    }
     println!("barewire {}", env!("CARGO_PKG_VERSION"));
     let mut machine = machine::start(&boot_info);
+    if let Some(wanted) = config.isa.filter(|wanted| *wanted > machine.level) {
+        exit::fatal(format_args!("option --isa={wanted}: the best of this machine is {}", machine.level));
+    }
     if let Some(name) = &config.self_test {
         self_test::run(name, &machine.cores);
     }

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use drivers::i40e::{Rx, Tx};
 use hal::Machine;
 use hal::bare::MmioBar;
+use hal::simd::Isa;
 use kernel::assign::{Assigned, Assignment};
 use kernel::config::Config;
 use kernel::forward::{Forwarder, Route};
@@ -41,7 +42,7 @@ pub fn start(boot: &BootMachine, ports: &mut Ports, config: &Config, assignment:
         let mode = Forwarder::new(config.mode, config.txpkts);
         let mut core = Box::new(Core::new(pool, mode, usize::from(config.burst)));
         for assigned in assignment.of_core(number) {
-            start_stream(&mut core, ports, config, assigned);
+            start_stream(&mut core, ports, config, boot.isa(config), assigned);
         }
         shares.push(Share { number, core });
     }
@@ -69,12 +70,13 @@ fn make_pool(boot: &BootMachine, core: usize, streams: usize, config: &Config) -
     }
 }
 
-fn start_stream(core: &mut Core, ports: &mut Ports, config: &Config, assigned: &Assigned) {
+fn start_stream(core: &mut Core, ports: &mut Ports, config: &Config, isa: Isa, assigned: &Assigned) {
     let Assigned { rx_port, tx_port, queue, .. } = *assigned;
     let setup = |descriptors| QueueSetup {
         descriptors,
         memory: core.pool.memory().clone(),
         layout: core.pool.layout(),
+        isa,
     };
     let (rx_setup, tx_setup) = (setup(config.rxd), setup(config.txd));
     let port = &mut ports[tx_port];

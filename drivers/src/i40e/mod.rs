@@ -29,12 +29,14 @@ mod regs;
 mod reset;
 mod rss;
 mod rx;
+mod rx_ring;
 mod stats;
 mod switch;
 #[cfg(test)]
 mod tests;
 mod tx;
 mod tx_request;
+mod vector;
 mod xstats;
 
 pub use descriptor::{Descriptor, State};

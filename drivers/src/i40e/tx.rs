@@ -8,39 +8,46 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use hal::{Bar, DescRing, Doorbell};
-use kernel::port::{QueueCounters, QueueSetup};
+use hal::simd::Isa;
+use hal::{Bar, BufferRing, DescRing, Doorbell};
+use kernel::port::{Path, QueueCounters, QueueSetup};
 use kernel::{BLOCK, Buffers, Burst, DropReason, Drops, Meta, TxQueue};
 
 use super::desc::tx;
 use super::descriptor::{Descriptor, State};
 use super::tx_request::{self, Encoded};
+use super::vector::{Loops, avx2, avx512, sse};
 use super::{MAX_FRAME, MAX_TX_BUFFERS, MIN_FRAME};
 
 /// In the place of a buffer: buffers start behind their headroom, and this is no such place.
 const NO_BUFFER: u32 = u32::MAX;
 
-/// A transmit queue.
+/// A transmit queue. The buffer of a context descriptor is [`NO_BUFFER`].
 pub struct Tx<B> {
     index: usize,
-    descriptors: DescRing<2>,
-    tail: Doorbell<B>,
+    pub(super) slots: BufferRing<2>,
+    pub(super) tail: Doorbell<B>,
     /// Device address of byte 0 of the packet memory, and its bytes.
-    base: u64,
-    memory_len: u64,
-    /// The buffer of each descriptor; [`NO_BUFFER`] for a context descriptor.
-    shadow: Box<[u32]>,
-    /// For each block: there is a context descriptor in it.
-    mixed: Box<[bool]>,
+    pub(super) base: u64,
+    pub(super) memory_len: u64,
     /// Sent buffers that are no whole block.
-    loose: heapless::Vec<u32, { 2 * BLOCK }>,
-    /// For each block the descriptor whose completion completes it.
-    report_at: Box<[u16]>,
-    count: usize,
-    next: usize,
-    used: usize,
-    counters: QueueCounters,
-    drops: Drops,
+    pub(super) loose: heapless::Vec<u32, { 2 * BLOCK }>,
+    blocks: Box<[Block]>,
+    pub(super) count: usize,
+    pub(super) next: usize,
+    pub(super) used: usize,
+    pub(super) counters: QueueCounters,
+    pub(super) drops: Drops,
+    loops: Loops,
+}
+
+/// What is known of an aligned block of descriptors.
+#[derive(Debug, Clone, Copy, Default)]
+struct Block {
+    /// The descriptor whose completion completes it.
+    report_at: u16,
+    /// There is a context descriptor in it.
+    mixed: bool,
 }
 
 /// What became of a frame at the front of a burst.
@@ -54,24 +61,24 @@ enum Taken {
 }
 
 impl<B: Bar> Tx<B> {
-    pub(super) fn new(index: usize, descriptors: DescRing<2>, tail: Doorbell<B>, setup: &QueueSetup) -> Self {
+    /// Queue `index` on a ring whose device's tail register is `tail`. A port makes it with
+    /// [`start_tx`](kernel::port::PortControl::start_tx); on its own it serves whoever plays the card himself.
+    pub fn new(index: usize, descriptors: DescRing<2>, tail: Doorbell<B>, setup: &QueueSetup) -> Self {
         let count = descriptors.count();
-        descriptors.fill(0);
         Self {
             index,
-            descriptors,
+            slots: BufferRing::new(descriptors),
             tail,
             base: setup.memory.addr().as_u64(),
             memory_len: setup.memory.len() as u64,
-            shadow: vec![0; count].into_boxed_slice(),
-            mixed: vec![false; count / BLOCK].into_boxed_slice(),
             loose: heapless::Vec::new(),
-            report_at: vec![0; count / BLOCK].into_boxed_slice(),
+            blocks: vec![Block::default(); count / BLOCK].into_boxed_slice(),
             count,
             next: 0,
             used: 0,
             counters: QueueCounters::default(),
             drops: Drops::default(),
+            loops: Loops::choose(setup),
         }
     }
 
@@ -86,21 +93,21 @@ impl<B: Bar> Tx<B> {
         if index >= self.count {
             return None;
         }
-        let words = [self.descriptors.read(index, 0), self.descriptors.read(index, 1), 0, 0];
+        let words = [self.slots.descriptors().read(index, 0), self.slots.descriptors().read(index, 1), 0, 0];
         let ahead = self.wrap(self.next + self.count - 1 - index) + 1;
         let state = match () {
             () if ahead > self.used => State::Free,
             () if words[1] & tx::TYPE_MASK == tx::DONE => State::Done,
             () => State::Card,
         };
-        let buffer = self.shadow.get(index).copied();
+        let buffer = self.slots.buffers().get(index).copied();
         let buffer = buffer.filter(|buffer| state != State::Free && *buffer != NO_BUFFER);
         Some(Descriptor { index, state, buffer, words })
     }
 
-    /// Which loop the queue runs, as the image prints it.
-    pub fn path(&self) -> &'static str {
-        "scalar"
+    /// Which loop the queue runs, and why no faster one.
+    pub fn path(&self) -> Path {
+        self.loops.path("")
     }
 
     /// The first free descriptor: where the tail stands between two bursts.
@@ -109,11 +116,11 @@ impl<B: Bar> Tx<B> {
     }
 
     /// Descriptors that can be written: one stays free, since a full ring would look like an empty one.
-    fn free(&self) -> usize {
+    pub(super) fn free(&self) -> usize {
         self.count - 1 - self.used
     }
 
-    fn wrap(&self, index: usize) -> usize {
+    pub(super) fn wrap(&self, index: usize) -> usize {
         if index >= self.count { index - self.count } else { index }
     }
 
@@ -124,8 +131,8 @@ impl<B: Bar> Tx<B> {
             return None;
         }
         let start = self.wrap(self.next + self.count - self.used);
-        let report_at = usize::from(*self.report_at.get(start / BLOCK)?);
-        let done = self.descriptors.read(report_at, 1) & tx::TYPE_MASK == tx::DONE;
+        let report_at = self.blocks.get(start / BLOCK)?.report_at;
+        let done = self.slots.descriptors().read(usize::from(report_at), 1) & tx::TYPE_MASK == tx::DONE;
         done.then_some(start)
     }
 
@@ -134,17 +141,25 @@ impl<B: Bar> Tx<B> {
     #[inline]
     fn retire(&mut self, start: usize, whole: &mut [u32; BLOCK]) -> bool {
         self.used -= BLOCK;
-        let block = self.shadow.get(start..start + BLOCK).unwrap_or_default();
-        let mixed = self.mixed.get_mut(start / BLOCK).is_some_and(core::mem::take);
-        if !mixed && block.len() == BLOCK {
-            whole.copy_from_slice(block);
+        let block = self.slots.buffers().get(start..start + BLOCK).unwrap_or_default();
+        let state = self.blocks.get_mut(start / BLOCK);
+        let mixed = state.is_some_and(|state| core::mem::take(&mut state.mixed));
+        if let (Some(block), false) = (block.first_chunk(), mixed) {
+            *whole = *block;
             return true;
         }
+        self.loosen(start);
+        false
+    }
+
+    /// Puts the buffers of the block at `start`, between which there are context descriptors, among the loose ones.
+    #[cold]
+    fn loosen(&mut self, start: usize) {
+        let block = self.slots.buffers().get(start..start + BLOCK).unwrap_or_default();
         for buffer in block.iter().filter(|buffer| **buffer != NO_BUFFER) {
             // There is room: a block is only looked at while fewer than a block are loose.
             let _ = self.loose.push(*buffer);
         }
-        false
     }
 
     /// The card's head as far as its marks tell it, for when its register does not: behind the last block that is
@@ -152,8 +167,8 @@ impl<B: Bar> Tx<B> {
     pub(super) fn marked_head(&self) -> usize {
         let (mut head, mut left) = (self.wrap(self.next + self.count - self.used), self.used);
         while left >= BLOCK {
-            let Some(report_at) = self.report_at.get(head / BLOCK) else { break };
-            if self.descriptors.read(usize::from(*report_at), 1) & tx::TYPE_MASK != tx::DONE {
+            let Some(block) = self.blocks.get(head / BLOCK) else { break };
+            if self.slots.descriptors().read(usize::from(block.report_at), 1) & tx::TYPE_MASK != tx::DONE {
                 break;
             }
             head = self.wrap(head + BLOCK);
@@ -169,7 +184,7 @@ impl<B: Bar> Tx<B> {
             return None;
         }
         let oldest = self.wrap(self.next + self.count - self.used);
-        let report_at = usize::from(*self.report_at.get(oldest / BLOCK)?);
+        let report_at = usize::from(self.blocks.get(oldest / BLOCK)?.report_at);
         let from_oldest = |index: usize| self.wrap(index + self.count - oldest);
         let passed = from_oldest(head) > from_oldest(report_at) && from_oldest(head) <= self.used;
         passed.then_some(report_at)
@@ -205,17 +220,113 @@ impl<B: Bar> Tx<B> {
         let mut word = tx::ICRC | tx::EOP | u64::from(meta.len()) << tx::SIZE_SHIFT;
         if index % BLOCK == BLOCK - 1 {
             word |= tx::RS;
-            if let Some(report_at) = self.report_at.get_mut(index / BLOCK) {
-                *report_at = index as u16;
+            if let Some(block) = self.blocks.get_mut(index / BLOCK) {
+                block.report_at = index as u16;
             }
         }
-        self.descriptors.write(index, 0, self.base + u64::from(offset) + u64::from(meta.start()));
-        self.descriptors.write(index, 1, word);
-        if let Some(shadow) = self.shadow.get_mut(index) {
-            *shadow = offset;
-        }
+        self.slots.descriptors().write(index, 0, self.base + u64::from(offset) + u64::from(meta.start()));
+        self.slots.descriptors().write(index, 1, word);
+        self.slots.set_buffer(index, offset);
         self.next = self.wrap(index + 1);
         self.used += 1;
+    }
+
+    /// Writes the descriptors of frames at the front as long as each is whole in one buffer, asks for nothing, may be
+    /// given to the card, and there is room. Returns frames and bytes.
+    #[inline]
+    pub(super) fn plain_frames(&mut self, offsets: &[u32], metas: &[Meta]) -> (usize, u64) {
+        let (mut frames, mut bytes) = (0, 0);
+        for (offset, meta) in offsets.iter().zip(metas).take(self.free()) {
+            if !self.is_plain(*offset, *meta) {
+                break;
+            }
+            self.write_plain(*offset, *meta);
+            frames += 1;
+            bytes += u64::from(meta.len());
+        }
+        (frames, bytes)
+    }
+
+    /// Writes the descriptors of frames that are known to be plain; there is room.
+    #[inline]
+    pub(super) fn write_known(&mut self, offsets: &[u32], metas: &[Meta]) {
+        for (offset, meta) in offsets.iter().zip(metas) {
+            self.write_plain(*offset, *meta);
+        }
+    }
+
+    /// Sends a burst, and rings the doorbell once. `known` writes frames that are known to be plain as
+    /// [`Tx::write_known`], `plain` is tried on others as [`Tx::plain_frames`].
+    #[inline(always)]
+    pub(super) fn take_burst(
+        &mut self,
+        buffers: &mut impl Buffers,
+        burst: &mut Burst,
+        known: impl Fn(&mut Self, &[u32], &[Meta]),
+        plain: impl Fn(&mut Self, &[u32], &[Meta]) -> (usize, u64),
+    ) -> usize {
+        let entries = burst.len();
+        let frames = match burst.plain() {
+            Some(bytes) if entries <= self.free() => {
+                known(self, burst.buffers(), burst.metas());
+                self.counters.frames += entries as u64;
+                self.counters.bytes += bytes;
+                burst.release(entries);
+                entries
+            }
+            _ => self.take_frames(buffers, burst, plain),
+        };
+        if frames > 0 {
+            self.tail.ring(self.next as u32);
+        }
+        frames
+    }
+
+    /// Takes frames from the front of `burst` as far as there is room.
+    #[inline(never)]
+    fn take_frames(
+        &mut self,
+        buffers: &mut impl Buffers,
+        burst: &mut Burst,
+        plain: impl Fn(&mut Self, &[u32], &[Meta]) -> (usize, u64),
+    ) -> usize {
+        let (mut done, mut frames, mut total) = (0, 0, 0);
+        if self.free() < burst.len() {
+            self.make_room(burst.len().min(self.count - 1), buffers);
+        }
+        let (offsets, metas) = (burst.buffers(), burst.metas());
+        while let (Some(offsets @ [_, ..]), Some(metas)) = (offsets.get(done..), metas.get(done..)) {
+            let (plain, bytes) = plain(self, offsets, metas);
+            (done, frames, total) = (done + plain, frames + plain, total + bytes);
+            if plain > 0 {
+                continue;
+            }
+            match self.take_frame(offsets, metas, buffers) {
+                Taken::Sent(entries, bytes) => {
+                    (done, frames, total) = (done + entries, frames + 1, total + bytes);
+                }
+                Taken::Dropped(entries) => done += entries,
+                Taken::Not => break,
+            }
+        }
+        self.counters.frames += frames as u64;
+        self.counters.bytes += total;
+        burst.release(done);
+        frames
+    }
+
+    /// Asks for the completion of the last frame in each block that ends in the `count` descriptors from `start` on, which
+    /// have been written and are a frame each.
+    #[inline]
+    pub(super) fn ask_for_reports(&mut self, start: usize, count: usize) {
+        let mut end = start | (BLOCK - 1);
+        while end < start + count {
+            self.slots.descriptors().write(end, 1, self.slots.descriptors().read(end, 1) | tx::RS);
+            if let Some(block) = self.blocks.get_mut(end / BLOCK) {
+                block.report_at = end as u16;
+            }
+            end += BLOCK;
+        }
     }
 
     /// Takes the frame at the front of the entries, whatever it is.
@@ -249,8 +360,8 @@ impl<B: Bar> Tx<B> {
         let last = self.wrap(self.next + count - 1);
         for block in 0..end / BLOCK {
             let block = self.wrap(self.next + block * BLOCK) / BLOCK;
-            if let Some(report_at) = self.report_at.get_mut(block) {
-                *report_at = last as u16;
+            if let Some(block) = self.blocks.get_mut(block) {
+                block.report_at = last as u16;
             }
         }
         let mut index = self.next;
@@ -262,11 +373,13 @@ impl<B: Bar> Tx<B> {
         for (offset, meta) in offsets.iter().zip(metas) {
             let end = if index == last { tx::EOP | report } else { 0 };
             let word = tx::ICRC | request.data | end | u64::from(meta.len()) << tx::SIZE_SHIFT;
-            self.descriptors.write(index, 0, self.base + u64::from(*offset) + u64::from(meta.start()));
-            self.descriptors.write(index, 1, word);
-            if let Some(shadow) = self.shadow.get_mut(index) {
-                *shadow = *offset;
-            }
+            self.slots.descriptors().write(
+                index,
+                0,
+                self.base + u64::from(*offset) + u64::from(meta.start()),
+            );
+            self.slots.descriptors().write(index, 1, word);
+            self.slots.set_buffer(index, *offset);
             index = self.wrap(index + 1);
         }
         self.next = index;
@@ -274,13 +387,11 @@ impl<B: Bar> Tx<B> {
     }
 
     fn write_context(&mut self, [first, second]: [u64; 2]) {
-        self.descriptors.write(self.next, 0, first);
-        self.descriptors.write(self.next, 1, second);
-        if let Some(shadow) = self.shadow.get_mut(self.next) {
-            *shadow = NO_BUFFER;
-        }
-        if let Some(mixed) = self.mixed.get_mut(self.next / BLOCK) {
-            *mixed = true;
+        self.slots.descriptors().write(self.next, 0, first);
+        self.slots.descriptors().write(self.next, 1, second);
+        self.slots.set_buffer(self.next, NO_BUFFER);
+        if let Some(block) = self.blocks.get_mut(self.next / BLOCK) {
+            block.mixed = true;
         }
     }
 
@@ -307,6 +418,16 @@ impl<B: Bar> Tx<B> {
         }
     }
 
+    /// A block of the loose buffers; there are enough.
+    #[cold]
+    fn take_loose(&mut self, block: &mut [u32; BLOCK]) -> bool {
+        let Some(kept) = self.loose.len().checked_sub(BLOCK) else { return false };
+        let Some(last) = self.loose.get(kept..).and_then(<[u32]>::first_chunk) else { return false };
+        *block = *last;
+        self.loose.truncate(kept);
+        true
+    }
+
     /// Gives every buffer back, after the queue was stopped with the card's head at `head`. Returns the frames
     /// that the card had not sent.
     pub(super) fn release(mut self, head: usize, buffers: &mut impl Buffers) -> QueueCounters {
@@ -314,15 +435,15 @@ impl<B: Bar> Tx<B> {
         let waiting = self.wrap(self.next + self.count - head.min(self.count - 1));
         for i in (1..=waiting.min(self.used)).rev() {
             let index = self.wrap(self.next + self.count - i);
-            if self.shadow.get(index).is_some_and(|buffer| *buffer != NO_BUFFER) {
-                let word = self.descriptors.read(index, 1);
+            if self.slots.buffers().get(index).is_some_and(|buffer| *buffer != NO_BUFFER) {
+                let word = self.slots.descriptors().read(index, 1);
                 unsent.bytes += u64::from(tx::size(word));
                 unsent.frames += u64::from(word & tx::EOP != 0);
             }
         }
         while self.used > 0 {
             let oldest = self.wrap(self.next + self.count - self.used);
-            let buffer = self.shadow.get(oldest..=oldest).unwrap_or_default();
+            let buffer = self.slots.buffers().get(oldest..=oldest).unwrap_or_default();
             if buffer != [NO_BUFFER] {
                 buffers.give(buffer);
             }
@@ -338,34 +459,7 @@ impl<B: Bar> Tx<B> {
 
 impl<B: Bar> TxQueue for Tx<B> {
     fn tx_burst(&mut self, buffers: &mut impl Buffers, burst: &mut Burst) -> usize {
-        let (mut done, mut frames, mut bytes) = (0, 0, 0);
-        let (offsets, metas) = (burst.buffers(), burst.metas());
-        while let (Some(offset), Some(meta)) = (offsets.get(done), metas.get(done)) {
-            let len = u64::from(meta.len());
-            if self.is_plain(*offset, *meta) {
-                if !self.make_room(1, buffers) {
-                    break;
-                }
-                self.write_plain(*offset, *meta);
-                (done, frames, bytes) = (done + 1, frames + 1, bytes + len);
-                continue;
-            }
-            let (Some(offsets), Some(metas)) = (offsets.get(done..), metas.get(done..)) else { break };
-            match self.take_frame(offsets, metas, buffers) {
-                Taken::Sent(entries, len) => {
-                    (done, frames, bytes) = (done + entries, frames + 1, bytes + len);
-                }
-                Taken::Dropped(entries) => done += entries,
-                Taken::Not => break,
-            }
-        }
-        self.counters.frames += frames as u64;
-        self.counters.bytes += bytes;
-        burst.release(done);
-        if frames > 0 {
-            self.tail.ring(self.next as u32);
-        }
-        frames
+        transmit(self.loops.isa, self, buffers, burst)
     }
 
     #[inline]
@@ -376,10 +470,7 @@ impl<B: Bar> TxQueue for Tx<B> {
                 return true;
             }
         }
-        let kept = self.loose.len() - BLOCK;
-        block.copy_from_slice(self.loose.get(kept..).unwrap_or_default());
-        self.loose.truncate(kept);
-        true
+        self.take_loose(block)
     }
 
     fn counters(&self) -> QueueCounters {
@@ -388,5 +479,19 @@ impl<B: Bar> TxQueue for Tx<B> {
 
     fn drops(&self) -> &Drops {
         &self.drops
+    }
+}
+
+#[inline]
+#[allow(unsafe_code)]
+fn transmit<B: Bar>(isa: Isa, tx: &mut Tx<B>, buffers: &mut impl Buffers, burst: &mut Burst) -> usize {
+    match isa {
+        Isa::Scalar => tx.take_burst(buffers, burst, Tx::write_known, Tx::plain_frames),
+        // SAFETY: the token proves that the CPU has the instructions of the loop.
+        Isa::Ssse3(token) => unsafe { sse::transmit(token, tx, buffers, burst) },
+        // SAFETY: as above.
+        Isa::Avx2(token) => unsafe { avx2::transmit(token, tx, buffers, burst) },
+        // SAFETY: as above.
+        Isa::Avx512(token) => unsafe { avx512::transmit(token, tx, buffers, burst) },
     }
 }

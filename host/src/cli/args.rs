@@ -169,9 +169,6 @@ impl RunArgs {
     /// # Errors
     /// Something that this version can't do yet.
     pub fn options(&self) -> Result<RunOptions, Failure> {
-        if !matches!(self.isa.as_str(), "auto" | "scalar") {
-            return Err(Failure::usage(format!("--isa {}: this version has scalar loops only", self.isa)));
-        }
         let (mut ports, mut real) = (Vec::new(), Vec::new());
         for port in &self.port {
             match port {

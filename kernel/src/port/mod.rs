@@ -3,6 +3,7 @@
 use core::fmt;
 
 use hal::DmaMemory;
+use hal::simd::{Isa, Level};
 
 use crate::burst::Burst;
 use crate::drops::Drops;
@@ -153,6 +154,26 @@ pub struct QueueSetup {
     pub memory: DmaMemory,
     /// How it is cut.
     pub layout: BufferLayout,
+    /// The best loops that the queue may run. Whether it does is told by its [`Path`].
+    pub isa: Isa,
+}
+
+/// Which loop a queue runs, and why no faster one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Path {
+    /// Its instruction set.
+    pub level: Level,
+    /// What else tells it from others, such as the width of the descriptors; may be empty.
+    pub kind: &'static str,
+    /// Why the queue runs no faster loop than this; `None` when [`QueueSetup::isa`] allowed no faster one.
+    pub reason: Option<&'static str>,
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.level.name())?;
+        if self.kind.is_empty() { Ok(()) } else { write!(f, " {}", self.kind) }
+    }
 }
 
 /// Bring-up, link and statistics of a port; never called from the data path.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
 use hal::hosted::{FakeBar, HostedMachine, Registers};
+use hal::simd::Isa;
 use hal::{BarAccess, DmaMemory, Doorbell, Machine, Reg, Wo};
 use kernel::port::QueueSetup;
 use kernel::{BufferLayout, Pool};
@@ -52,7 +53,7 @@ impl Bench {
         let memory = machine.dma_alloc(layout.bytes(buffers), 4096).unwrap();
         let tails = Tails::default();
         let bar = FakeBar::new(0x100, tails.clone());
-        let setup = QueueSetup { descriptors, memory: memory.clone(), layout };
+        let setup = QueueSetup { descriptors, memory: memory.clone(), layout, isa: Isa::Scalar };
         Self { tails, bar, ring, setup, pool: Pool::new(memory, layout), stride }
     }
 
