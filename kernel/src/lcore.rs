@@ -154,6 +154,7 @@ fn drop_rest(burst: &mut Burst, pool: &mut Pool, drops: &mut Drops, reason: Drop
 mod tests {
     use hal::Machine;
     use hal::hosted::{FakeBar, HostedMachine};
+    use hal::simd::Isa;
 
     use super::*;
     use crate::forward::{Forwarder, Mode};
@@ -166,7 +167,8 @@ mod tests {
         let machine = HostedMachine::<FakeBar>::new(1 << 20).unwrap();
         let layout = BufferLayout::DEFAULT;
         let memory: DmaMemory = machine.dma_alloc(layout.bytes(BUFFERS), 64).unwrap();
-        let mut core = Lcore::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64), 32);
+        let mut core =
+            Lcore::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64, Isa::best()), 32);
         let stream = Stream {
             rx_port: 0,
             tx_port: 1,

@@ -50,7 +50,7 @@ fn in_one_process(mode: Mode, wide_descriptors: bool) -> f64 {
         port.bring_up(Options { wide_descriptors, promiscuous: true }).expect("the port comes up");
     let layout = BufferLayout::DEFAULT;
     let memory = port.machine.dma_alloc(layout.bytes(4096), 4096).expect("packet memory");
-    let mut core = Lcore::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64), 32);
+    let mut core = Lcore::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64, Isa::best()), 32);
     let setup = QueueSetup { descriptors: 1024, memory, layout, isa: Isa::best() };
     let tx = driver.start_tx(0, &setup).expect("the queue starts");
     let rx = driver.start_rx(0, &setup, &mut core.pool).expect("the queue starts");

@@ -210,7 +210,8 @@ fn start_core(
     let layout = BufferLayout::DEFAULT;
     let memory = machine.dma_alloc(layout.bytes(3 * usize::from(descriptors)), 4096).expect("packet memory");
     part(format!("packets of core {number}"));
-    let mut core = Box::new(Core::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64), 32));
+    let mut core =
+        Box::new(Core::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64, Isa::best()), 32));
     let setup = QueueSetup { descriptors, memory, layout, isa: Isa::best() };
     let (port, queue) = if ports.len() == 1 { (0, number as u16) } else { (number, 0) };
     let next = (port + 1) % ports.len();

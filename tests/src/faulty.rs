@@ -83,7 +83,11 @@ impl FaultyPort {
         // The receive ring, the transmit ring, a burst, and blocks that are not complete.
         let buffers = usize::from(shape.rxd) + usize::from(shape.txd) + 512 + 64;
         let memory = port.machine.dma_alloc(shape.layout.bytes(buffers), 4096).expect("packet memory");
-        let core = Core::new(Pool::new(memory, shape.layout), Forwarder::new(Mode::Io, 64), shape.burst);
+        let core = Core::new(
+            Pool::new(memory, shape.layout),
+            Forwarder::new(Mode::Io, 64, Isa::best()),
+            shape.burst,
+        );
         let (rx_watch, tx_watch) = (RingWatch::default(), RingWatch::default());
         Self { port, driver, core, shape, told: Vec::new(), rx_watch, tx_watch }
     }

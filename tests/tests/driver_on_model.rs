@@ -32,7 +32,7 @@ impl Loop {
         let config = Config { rxd, txd, ..Config::default() };
         let layout = BufferLayout::DEFAULT;
         let memory = port.machine.dma_alloc(layout.bytes(config.buffers_needed(1) as usize), 4096).unwrap();
-        let core = Core::new(Pool::new(memory, layout), Forwarder::new(mode, 64), 32);
+        let core = Core::new(Pool::new(memory, layout), Forwarder::new(mode, 64, Isa::best()), 32);
         let mut this = Self { port, driver, core };
         this.start_queues(rxd, txd);
         this

@@ -81,7 +81,7 @@ fn rings_that_lie_cost_no_buffer() {
         let mode = [Mode::Io, Mode::MacSwap, Mode::Mac, Mode::RxOnly][random.below(4) as usize];
         let mut core: Lcore<Rx<FakeBar>, Tx<FakeBar>, Forwarder> = Lcore::new(
             Pool::new(memory.clone(), layout),
-            Forwarder::new(mode, 64),
+            Forwarder::new(mode, 64, Isa::best()),
             1 + random.below(64) as usize,
         );
         let setup =

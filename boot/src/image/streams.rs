@@ -39,7 +39,7 @@ pub fn start(boot: &BootMachine, ports: &mut Ports, config: &Config, assignment:
             continue;
         }
         let pool = make_pool(boot, number, count, config);
-        let mode = Forwarder::new(config.mode, config.txpkts);
+        let mode = Forwarder::new(config.mode, config.txpkts, boot.isa(config));
         let mut core = Box::new(Core::new(pool, mode, usize::from(config.burst)));
         for assigned in assignment.of_core(number) {
             start_stream(&mut core, ports, config, boot.isa(config), assigned);

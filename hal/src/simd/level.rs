@@ -94,6 +94,13 @@ pub struct Avx2(());
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Avx512(());
 
+impl From<Avx512> for Avx2 {
+    /// AVX-512 as it is counted here has everything below it.
+    fn from(_: Avx512) -> Self {
+        Self(())
+    }
+}
+
 /// A choice of loops, with the proof that this CPU executes them.
 ///
 /// A machine whose cores differ uses what [`Isa::at_most`] makes of the lowest level among them.

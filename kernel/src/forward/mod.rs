@@ -1,6 +1,7 @@
 //! Forwarding modes: what happens to a burst between receive and transmit. Names and behaviour are testpmd's.
 
 use hal::DmaMemory;
+use hal::simd::Isa;
 
 use crate::burst::Burst;
 use crate::drops::DropReason;
@@ -9,6 +10,7 @@ use crate::port::MacAddr;
 
 pub mod scalar;
 pub mod txonly;
+pub mod vector;
 
 pub use txonly::TxOnly;
 
@@ -99,13 +101,14 @@ pub trait ForwardMode {
 /// The built-in modes.
 pub struct Forwarder {
     mode: Mode,
+    isa: Isa,
     txonly: TxOnly,
 }
 
 impl Forwarder {
-    /// `mode`; `txonly` frames have `txpkts` bytes.
-    pub fn new(mode: Mode, txpkts: u16) -> Self {
-        Self { mode, txonly: TxOnly::new(txpkts) }
+    /// `mode` with the best loops; `txonly` frames have `txpkts` bytes.
+    pub fn new(mode: Mode, txpkts: u16, isa: Isa) -> Self {
+        Self { mode, isa, txonly: TxOnly::new(txpkts) }
     }
 }
 
@@ -121,8 +124,8 @@ impl ForwardMode for Forwarder {
     fn forward(&mut self, memory: &DmaMemory, route: &Route, burst: &mut Burst) -> Verdict {
         match self.mode {
             Mode::Io | Mode::TxOnly => {}
-            Mode::Mac => scalar::mac(memory, route, burst),
-            Mode::MacSwap => scalar::macswap(memory, burst),
+            Mode::Mac => vector::mac(self.isa, memory, route, burst),
+            Mode::MacSwap => vector::macswap(self.isa, memory, burst),
             Mode::RxOnly => return Verdict::Drop(DropReason::RxOnly),
         }
         Verdict::Send

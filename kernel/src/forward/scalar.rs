@@ -7,40 +7,50 @@ use crate::burst::Burst;
 use crate::packet::Meta;
 
 /// Bytes that the two addresses take at the start of a frame.
-const ADDRESSES: usize = 12;
+pub const ADDRESSES: usize = 12;
 
-/// Where the frames of a burst start: entries that begin a frame and hold at least both addresses.
+/// Calls `each` with the place of each frame that starts in these entries and holds at least both addresses in its first
+/// buffer. `first` says that the first entry begins a frame; so does the answer of what follows.
 ///
 /// A first buffer that is shorter is left alone: there is nothing to exchange, and a frame that short does not
 /// pass transmit.
-fn frame_starts(burst: &Burst) -> impl Iterator<Item = usize> + '_ {
-    let entries = burst.buffers().iter().zip(burst.metas());
-    entries
-        .scan(true, |first, (buffer, meta)| {
-            let starts = *first;
-            *first = meta.is_last();
-            Some((starts && meta.len() as usize >= ADDRESSES).then(|| address(*buffer, *meta)))
-        })
-        .flatten()
-}
-
-fn address(buffer: u32, meta: Meta) -> usize {
-    buffer as usize + meta.start() as usize
+#[inline]
+pub fn frame_starts(offsets: &[u32], metas: &[Meta], mut first: bool, mut each: impl FnMut(usize)) -> bool {
+    for (offset, meta) in offsets.iter().zip(metas) {
+        if first && meta.len() as usize >= ADDRESSES {
+            each(*offset as usize + meta.start() as usize);
+        }
+        first = meta.is_last();
+    }
+    first
 }
 
 /// `macswap`: exchanges destination and source.
 pub fn macswap(memory: &DmaMemory, burst: &Burst) {
-    for at in frame_starts(burst) {
-        let Ok([destination, source]) = memory.load::<[[u8; 6]; 2]>(at) else { continue };
-        let _ = memory.store(at, [source, destination]);
-    }
+    macswap_part(memory, burst.buffers(), burst.metas(), true);
+}
+
+/// [`macswap`] of some entries, see [`frame_starts`].
+pub fn macswap_part(memory: &DmaMemory, offsets: &[u32], metas: &[Meta], first: bool) -> bool {
+    frame_starts(offsets, metas, first, |at| {
+        // Six bytes in a register each, and no more than twelve bytes touched.
+        let (Ok(front), Ok(back)) = (memory.load::<u64>(at), memory.load::<u32>(at + 8)) else { return };
+        let source = front >> 48 | u64::from(back) << 16;
+        let _ = memory.store(at, source | front << 48);
+        let _ = memory.store(at + 8, (front >> 16) as u32);
+    })
 }
 
 /// `mac`: destination becomes the peer of the sending port, source its own address.
 pub fn mac(memory: &DmaMemory, route: &Route, burst: &Burst) {
-    for at in frame_starts(burst) {
+    mac_part(memory, route, burst.buffers(), burst.metas(), true);
+}
+
+/// [`mac`] of some entries, see [`frame_starts`].
+pub fn mac_part(memory: &DmaMemory, route: &Route, offsets: &[u32], metas: &[Meta], first: bool) -> bool {
+    frame_starts(offsets, metas, first, |at| {
         let _ = memory.store(at, [route.peer.0, route.mac.0]);
-    }
+    })
 }
 
 #[cfg(test)]
