@@ -28,7 +28,7 @@ use core::sync::atomic::{Ordering, fence};
 /// Accesses are volatile, in program order, and never merged or split. An offset that is not a multiple of
 /// the width, or that lies outside of the window, reads as all ones (as a card that is gone does) and is
 /// not written.
-pub trait Bar: Clone {
+pub trait Bar: Clone + 'static {
     /// Bytes in the window.
     fn size(&self) -> u64;
     /// The 32-bit register at `offset`.

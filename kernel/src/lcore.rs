@@ -12,7 +12,7 @@ use crate::burst::Burst;
 use crate::drops::{DropReason, Drops};
 use crate::forward::{ForwardMode, Route, Verdict};
 use crate::pool::Pool;
-use crate::port::{Recycle, RxQueue, TxQueue};
+use crate::port::{Recycle, Relayed, RxQueue, TxQueue};
 
 /// A receive queue and the transmit queue that sends what it received.
 pub struct Stream<R, T> {
@@ -69,7 +69,7 @@ pub struct Lcore<R, T, F> {
     burst: Burst,
 }
 
-impl<R: RxQueue, T: TxQueue, F: ForwardMode> Lcore<R, T, F> {
+impl<R: RxQueue, T: TxQueue + 'static, F: ForwardMode> Lcore<R, T, F> {
     /// A core without streams, that handles at most `burst_limit` frames a poll and stream.
     pub fn new(pool: Pool, mode: F, burst_limit: usize) -> Self {
         let memory = pool.memory().clone();
@@ -107,15 +107,23 @@ impl<R: RxQueue, T: TxQueue, F: ForwardMode> Lcore<R, T, F> {
     }
 }
 
-fn forward<R: RxQueue, T: TxQueue>(
+fn forward<R: RxQueue, T: TxQueue + 'static>(
     stream: &mut Stream<R, T>,
     pool: &mut Pool,
     mode: &mut impl ForwardMode,
     burst: &mut Burst,
     limit: usize,
 ) -> usize {
+    let mut relayed = Relayed::NOTHING;
+    if let Some(touch) = mode.touch() {
+        let fast = stream.rx.relay(&mut stream.tx, pool, touch, limit);
+        relayed = fast.unwrap_or(relayed);
+    }
+    if !relayed.more {
+        return relayed.frames;
+    }
     let mut buffers = Recycle { sent: &mut stream.tx, pool };
-    let frames = stream.rx.rx_burst(&mut buffers, burst, limit);
+    let frames = relayed.frames + stream.rx.rx_burst(&mut buffers, burst, limit - relayed.frames);
     if burst.is_empty() {
         return frames;
     }

@@ -1,12 +1,15 @@
 //! A receive queue: which width its descriptors have and which loop it runs was chosen when it was started.
 
+use core::any::Any;
+
 use hal::simd::{Isa, Level};
 use hal::{Bar, DescRing, Doorbell};
-use kernel::port::{Path, QueueCounters, QueueSetup};
-use kernel::{Buffers, Burst, Drops, RxQueue};
+use kernel::port::{Path, QueueCounters, QueueSetup, Relayed, Touch};
+use kernel::{Buffers, Burst, Drops, Pool, RxQueue, TxQueue};
 
 use super::descriptor::Descriptor;
 use super::rx_ring::Ring;
+use super::tx::Tx;
 use super::vector::{Loops, avx2, avx512, sse};
 
 /// A receive queue.
@@ -99,6 +102,20 @@ impl<B: Bar> RxQueue for Rx<B> {
         }
     }
 
+    fn relay<T: TxQueue + 'static>(
+        &mut self,
+        tx: &mut T,
+        pool: &mut Pool,
+        touch: Touch,
+        limit: usize,
+    ) -> Option<Relayed> {
+        let tx = (tx as &mut dyn Any).downcast_mut::<Tx<B>>()?;
+        match &mut self.ring {
+            Width::Narrow(ring) => relay(self.loops.isa, ring, tx, pool, touch, limit),
+            Width::Wide(ring) => relay(self.loops.isa, ring, tx, pool, touch, limit),
+        }
+    }
+
     fn counters(&self) -> QueueCounters {
         match &self.ring {
             Width::Narrow(ring) => ring.counters,
@@ -131,5 +148,26 @@ fn receive<B: Bar, const WORDS: usize>(
         Isa::Avx2(token) => unsafe { avx2::receive(token, ring, buffers, burst, limit) },
         // SAFETY: as above.
         Isa::Avx512(token) => unsafe { avx512::receive(token, ring, buffers, burst, limit) },
+    }
+}
+
+#[inline]
+#[allow(unsafe_code)]
+fn relay<B: Bar, const WORDS: usize>(
+    isa: Isa,
+    ring: &mut Ring<B, WORDS>,
+    tx: &mut Tx<B>,
+    pool: &mut Pool,
+    touch: Touch,
+    limit: usize,
+) -> Option<Relayed> {
+    match isa {
+        Isa::Scalar => None,
+        // SAFETY: the token proves that the CPU has the instructions of the loop.
+        Isa::Ssse3(token) => Some(unsafe { sse::relay(token, ring, tx, pool, touch, limit) }),
+        // SAFETY: as above.
+        Isa::Avx2(token) => Some(unsafe { avx2::relay(token, ring, tx, pool, touch, limit) }),
+        // SAFETY: as above.
+        Isa::Avx512(token) => Some(unsafe { avx512::relay(token, ring, tx, pool, touch, limit) }),
     }
 }

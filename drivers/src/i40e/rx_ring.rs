@@ -317,6 +317,12 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
         self.torn = 0;
     }
 
+    /// The frame at the front has arrived, as far as one look tells.
+    #[inline]
+    pub(super) fn may_have_more(&self) -> bool {
+        self.held > 0 && self.slots.descriptors().read(self.next, 1) & rx::DD != 0
+    }
+
     /// `index`, less than twice the ring, within the ring.
     #[inline]
     pub(super) fn wrap(&self, index: usize) -> usize {

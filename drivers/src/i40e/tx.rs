@@ -329,6 +329,17 @@ impl<B: Bar> Tx<B> {
         }
     }
 
+    /// So many frames, whose descriptors and buffers have been written behind the last one, go to the card.
+    #[inline]
+    pub(super) fn took(&mut self, frames: usize, bytes: u64) {
+        self.ask_for_reports(self.next, frames);
+        self.next = self.wrap(self.next + frames);
+        self.used += frames;
+        self.counters.frames += frames as u64;
+        self.counters.bytes += bytes;
+        self.tail.ring(self.next as u32);
+    }
+
     /// Takes the frame at the front of the entries, whatever it is.
     #[inline(never)]
     fn take_frame(&mut self, offsets: &[u32], metas: &[Meta], buffers: &mut impl Buffers) -> Taken {

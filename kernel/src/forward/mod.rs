@@ -6,7 +6,7 @@ use hal::simd::Isa;
 use crate::burst::Burst;
 use crate::drops::DropReason;
 use crate::pool::Buffers;
-use crate::port::MacAddr;
+use crate::port::{MacAddr, Touch};
 
 pub mod scalar;
 pub mod txonly;
@@ -82,6 +82,12 @@ pub trait ForwardMode {
         false
     }
 
+    /// What the mode does to a frame, if it does the same to each and nothing else: then it may be done on the way from
+    /// a receive to a transmit queue, without [`ForwardMode::forward`].
+    fn touch(&self) -> Option<Touch> {
+        None
+    }
+
     /// Changes the frames of `burst` in place.
     fn forward(&mut self, memory: &DmaMemory, route: &Route, burst: &mut Burst) -> Verdict;
 
@@ -119,6 +125,14 @@ impl ForwardMode for Forwarder {
 
     fn generates(&self) -> bool {
         self.mode == Mode::TxOnly
+    }
+
+    fn touch(&self) -> Option<Touch> {
+        match self.mode {
+            Mode::Io => Some(Touch::Nothing),
+            Mode::MacSwap => Some(Touch::SwapAddresses),
+            _ => None,
+        }
     }
 
     fn forward(&mut self, memory: &DmaMemory, route: &Route, burst: &mut Burst) -> Verdict {

@@ -7,7 +7,7 @@ use hal::simd::{Isa, Level};
 
 use crate::burst::Burst;
 use crate::drops::Drops;
-use crate::pool::{BLOCK, BufferLayout, Buffers};
+use crate::pool::{BLOCK, BufferLayout, Buffers, Pool};
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
@@ -30,11 +30,50 @@ pub trait RxQueue {
     /// call. A frame that is dropped here is counted in [`RxQueue::drops`] and its buffers are given back.
     fn rx_burst(&mut self, buffers: &mut impl Buffers, burst: &mut Burst, limit: usize) -> usize;
 
+    /// Receives up to `limit` frames and hands them to `tx` without a burst in between: as
+    /// [`rx_burst`](RxQueue::rx_burst) with buffers that `tx` has sent, or else from `pool`, then `touch` on each
+    /// frame, then [`tx_burst`](TxQueue::tx_burst). Stops at the first frame with which that can't be done, and at one
+    /// for which `tx` has no room; such a frame stays. `None` when this queue can't do so with that one, and then
+    /// nothing has been done.
+    fn relay<T: TxQueue + 'static>(
+        &mut self,
+        tx: &mut T,
+        pool: &mut Pool,
+        touch: Touch,
+        limit: usize,
+    ) -> Option<Relayed> {
+        let _ = (tx, pool, touch, limit);
+        None
+    }
+
     /// What came in and was handed out or dropped by this queue.
     fn counters(&self) -> QueueCounters;
 
     /// What this queue dropped.
     fn drops(&self) -> &Drops;
+}
+
+/// What is done to each frame of a [`RxQueue::relay`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// Nothing, as `io` does.
+    Nothing,
+    /// Destination and source are exchanged, as `macswap` does.
+    SwapAddresses,
+}
+
+/// What a [`RxQueue::relay`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relayed {
+    /// Frames that were received and sent.
+    pub frames: usize,
+    /// A frame has arrived that was not relayed.
+    pub more: bool,
+}
+
+impl Relayed {
+    /// Nothing was done, and somebody else has to look.
+    pub const NOTHING: Self = Self { frames: 0, more: true };
 }
 
 /// The transmit side of a queue pair; one core polls it.

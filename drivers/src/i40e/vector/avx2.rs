@@ -8,8 +8,10 @@ use core::arch::x86_64::*;
 
 use hal::Bar;
 use hal::ring::{DescBlock, acquire};
-use hal::simd::{Avx2, avx2};
-use kernel::{BLOCK, Buffers, Burst, Meta};
+use hal::simd::{Avx2, Headers, avx2};
+use kernel::forward::vector::avx2::exchange;
+use kernel::port::{Recycle, Relayed, Touch};
+use kernel::{BLOCK, Buffers, Burst, Meta, Pool};
 
 use super::loops::{GROUP, vector_loops};
 use crate::i40e::desc::{rx, tx};
@@ -95,29 +97,44 @@ fn range(first: u32, last: u32) -> [__m256i; 2] {
     [_mm256_set1_epi32(first.cast_signed() - 1), _mm256_set1_epi32(last.cast_signed())]
 }
 
+/// First and second quadwords of eight frames, two frames in a register.
+type Heads = [__m256i; 4];
+
 #[inline]
 #[target_feature(enable = "avx2")]
-fn fetch<const WORDS: usize>(
-    block: &DescBlock<'_, WORDS, GROUP>,
-    metas: &mut [Meta; GROUP],
-    [below, last]: [__m256i; 2],
-) -> (__m256i, Lens) {
-    const LOOKED_AT: u64 = rx::DD | Meta::EOP | rx::RXE | rx::OVERSIZE;
-    let heads = [
+fn heads<const WORDS: usize>(block: &DescBlock<'_, WORDS, GROUP>) -> Heads {
+    [
         avx2::load_heads::<0, WORDS, GROUP>(block),
         avx2::load_heads::<2, WORDS, GROUP>(block),
         avx2::load_heads::<4, WORDS, GROUP>(block),
         avx2::load_heads::<6, WORDS, GROUP>(block),
-    ];
-    acquire();
+    ]
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn heads_of(metas: &[Meta; GROUP]) -> Heads {
+    let (pairs, _) = metas.as_chunks::<2>();
+    [avx2::load(&pairs[0]), avx2::load(&pairs[1]), avx2::load(&pairs[2]), avx2::load(&pairs[3])]
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn put(metas: &mut [Meta; GROUP], heads: Heads) {
     let used = both(rx::META_LO, !rx::HEADER);
-    let [a, b, c, d] = heads.map(|head| _mm256_and_si256(head, used));
-    for (pair, head) in metas.as_chunks_mut::<2>().0.iter_mut().zip([a, b, c, d]) {
-        avx2::store(pair, head);
+    for (pair, head) in metas.as_chunks_mut::<2>().0.iter_mut().zip(heads) {
+        avx2::store(pair, _mm256_and_si256(head, used));
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn judge([a, b, c, d]: Heads, [below, last]: [__m256i; 2]) -> (__m256i, Lens) {
+    const LOOKED_AT: u64 = rx::DD | Meta::EOP | rx::RXE | rx::OVERSIZE;
     let (ab, cd) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
     let (marks, upper) = (_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
     let lens = _mm256_srli_epi32::<{ Meta::LEN_SHIFT as i32 - 32 }>(upper);
+    let lens = _mm256_and_si256(lens, _mm256_set1_epi32(Meta::LEN_MAX.cast_signed()));
     let marks = _mm256_and_si256(marks, _mm256_set1_epi32(LOOKED_AT as i32));
     let whole = _mm256_cmpeq_epi32(marks, _mm256_set1_epi32((rx::DD | Meta::EOP) as i32));
     let (long, enough) = (_mm256_cmpgt_epi32(lens, last), _mm256_cmpgt_epi32(lens, below));
@@ -143,9 +160,7 @@ fn leading(good: __m256i, lens: Lens) -> (usize, Lens) {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn good(offsets: &[u32; GROUP], metas: &[Meta; GROUP], limit: u64) -> Option<Lens> {
-    let (pairs, _) = metas.as_chunks::<2>();
-    let [a, b, c, d] =
-        [avx2::load(&pairs[0]), avx2::load(&pairs[1]), avx2::load(&pairs[2]), avx2::load(&pairs[3])];
+    let [a, b, c, d] = heads_of(metas);
     let any = _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d));
     if _mm256_testz_si256(any, both(Meta::REQUEST, u64::MAX << Meta::START_SHIFT)) == 0 {
         return None;
@@ -185,15 +200,13 @@ fn fixed(base: u64) -> __m256i {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn write(block: &DescBlock<'_, 2, GROUP>, fixed: __m256i, offsets: &[u32; GROUP], metas: &[Meta; GROUP]) {
-    let (pairs, _) = metas.as_chunks::<2>();
+fn write(block: &DescBlock<'_, 2, GROUP>, fixed: __m256i, offsets: &[u32; GROUP], heads: Heads) {
     let (fours, _) = offsets.as_chunks::<4>();
     let ([a, b], [c, d]) = (spread(&fours[0]), spread(&fours[1]));
     let size = both(0, u64::from(tx::SIZE_MAX) << tx::SIZE_SHIFT);
     macro_rules! write_two {
         ($at:literal, $address:ident) => {
-            let meta = avx2::load(&pairs[$at / 2]);
-            let len = _mm256_srli_epi64::<{ (Meta::LEN_SHIFT - tx::SIZE_SHIFT) as i32 }>(meta);
+            let len = _mm256_srli_epi64::<{ (Meta::LEN_SHIFT - tx::SIZE_SHIFT) as i32 }>(heads[$at / 2]);
             let word = _mm256_add_epi64(_mm256_add_epi64($address, fixed), _mm256_and_si256(len, size));
             avx2::store_heads::<$at, 2, GROUP>(block, word);
         };

@@ -4,8 +4,10 @@ use core::arch::x86_64::*;
 
 use hal::Bar;
 use hal::ring::{DescBlock, acquire};
-use hal::simd::{Avx512, avx2, avx512};
-use kernel::{BLOCK, Buffers, Burst, Meta};
+use hal::simd::{Avx512, Headers, avx2, avx512};
+use kernel::forward::vector::avx2::exchange;
+use kernel::port::{Recycle, Relayed, Touch};
+use kernel::{BLOCK, Buffers, Burst, Meta, Pool};
 
 use super::loops::{GROUP, vector_loops};
 use crate::i40e::desc::{rx, tx};
@@ -83,25 +85,39 @@ fn range(first: u32, last: u32) -> [__m256i; 2] {
     [_mm256_set1_epi32(first.cast_signed()), _mm256_set1_epi32(last.wrapping_sub(first).cast_signed())]
 }
 
+/// First and second quadwords of eight frames, four frames in a register.
+type Heads = [__m512i; 2];
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn fetch<const WORDS: usize>(
-    block: &DescBlock<'_, WORDS, GROUP>,
-    metas: &mut [Meta; GROUP],
-    [first, beyond]: [__m256i; 2],
-) -> (__mmask8, Lens) {
-    const LOOKED_AT: u64 = rx::DD | Meta::EOP | rx::RXE | rx::OVERSIZE;
-    let front = avx512::load_heads::<0, WORDS, GROUP>(block);
-    let back = avx512::load_heads::<4, WORDS, GROUP>(block);
-    acquire();
+fn heads<const WORDS: usize>(block: &DescBlock<'_, WORDS, GROUP>) -> Heads {
+    [avx512::load_heads::<0, WORDS, GROUP>(block), avx512::load_heads::<4, WORDS, GROUP>(block)]
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn heads_of(metas: &[Meta; GROUP]) -> Heads {
+    let (fours, _) = metas.as_chunks::<4>();
+    [avx512::load(&fours[0]), avx512::load(&fours[1])]
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn put(metas: &mut [Meta; GROUP], [front, back]: Heads) {
     let used = each(rx::META_LO, !rx::HEADER);
-    let (front, back) = (_mm512_and_si512(front, used), _mm512_and_si512(back, used));
     let (fours, _) = metas.as_chunks_mut::<4>();
-    avx512::store(&mut fours[0], front);
-    avx512::store(&mut fours[1], back);
+    avx512::store(&mut fours[0], _mm512_and_si512(front, used));
+    avx512::store(&mut fours[1], _mm512_and_si512(back, used));
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn judge([front, back]: Heads, [first, beyond]: [__m256i; 2]) -> (__mmask8, Lens) {
+    const LOOKED_AT: u64 = rx::DD | Meta::EOP | rx::RXE | rx::OVERSIZE;
     let marks = _mm512_castsi512_si256(_mm512_permutex2var_epi32(front, avx512::load(&MARKS), back));
     let upper = _mm512_castsi512_si256(_mm512_permutex2var_epi32(front, avx512::load(&UPPER), back));
     let lens = _mm256_srli_epi32::<{ Meta::LEN_SHIFT as i32 - 32 }>(upper);
+    let lens = _mm256_and_si256(lens, _mm256_set1_epi32(Meta::LEN_MAX.cast_signed()));
     let marks = _mm256_and_si256(marks, _mm256_set1_epi32(LOOKED_AT as i32));
     let whole = _mm256_cmpeq_epi32_mask(marks, _mm256_set1_epi32((rx::DD | Meta::EOP) as i32));
     (_mm256_mask_cmple_epu32_mask(whole, _mm256_sub_epi32(lens, first), beyond), lens)
@@ -125,8 +141,7 @@ fn leading(good: __mmask8, lens: Lens) -> (usize, Lens) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn good(offsets: &[u32; GROUP], metas: &[Meta; GROUP], limit: u64) -> Option<Lens> {
-    let (fours, _) = metas.as_chunks::<4>();
-    let (front, back) = (avx512::load(&fours[0]), avx512::load(&fours[1]));
+    let [front, back] = heads_of(metas);
     let asked = each(Meta::REQUEST, u64::MAX << Meta::START_SHIFT);
     if _mm512_test_epi64_mask(_mm512_or_si512(front, back), asked) != 0 {
         return None;
@@ -151,14 +166,12 @@ fn fixed(base: u64) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn write(block: &DescBlock<'_, 2, GROUP>, fixed: __m512i, offsets: &[u32; GROUP], metas: &[Meta; GROUP]) {
-    let (four_metas, _) = metas.as_chunks::<4>();
+fn write(block: &DescBlock<'_, 2, GROUP>, fixed: __m512i, offsets: &[u32; GROUP], heads: Heads) {
     let (fours, _) = offsets.as_chunks::<4>();
     let size = each(0, u64::from(tx::SIZE_MAX) << tx::SIZE_SHIFT);
     macro_rules! write_four {
         ($four:literal) => {
-            let len =
-                _mm512_srli_epi64::<{ Meta::LEN_SHIFT - tx::SIZE_SHIFT }>(avx512::load(&four_metas[$four]));
+            let len = _mm512_srli_epi64::<{ Meta::LEN_SHIFT - tx::SIZE_SHIFT }>(heads[$four]);
             // fixed | (len & size): the three share no bits that are not 0 in one of them.
             let word = _mm512_ternarylogic_epi64::<0xf8>(fixed, len, size);
             avx512::store_heads::<{ 4 * $four }, 2, GROUP>(

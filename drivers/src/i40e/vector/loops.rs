@@ -5,11 +5,13 @@
 //! - `arm(descriptors, base, block)`: writes address and 0 into the first two words of 32 descriptors.
 //! - `Lens`: lengths of eight frames; `no_lens()`, `add(lens, lens)`, `total(lens)`.
 //! - `range(first, last)`: what a length is compared with.
-//! - `fetch(block, metas, range)`: copies the write-backs of eight descriptors; returns which of the frames are plain and
-//!   have nothing wrong with them, and all lengths.
+//! - `Heads`: first and second quadwords of eight frames; `heads(block)` from descriptors, `heads_of(metas)`, and
+//!   `put(metas, heads)`.
+//! - `judge(heads, range)`: which of eight frames are plain and have nothing wrong with them, and all lengths.
 //! - `all(good)`; `leading(good, lens)`: how many in front are good, and the lengths of those.
 //! - `good(offsets, metas, limit)`: the lengths of eight frames, if each is `Tx::is_plain` and ends in front of `limit`.
-//! - `fixed(base)`, `write(block, fixed, offsets, metas)`: writes the descriptors of eight plain frames.
+//! - `fixed(base)`, `write(block, fixed, offsets, heads)`: writes the descriptors of eight plain frames.
+//! - `exchange(headers, offsets)`: exchanges the addresses of eight frames, or says that one is not in the memory.
 
 /// Frames in a group.
 pub const GROUP: usize = 8;
@@ -59,7 +61,10 @@ macro_rules! vector_loops {
             let (mut frames, mut bytes) = (0, no_lens());
             for group in 0..groups {
                 let Some(block) = blocks.get(group) else { break };
-                let (good, lens) = fetch::<WORDS>(&block, &mut into[group], range);
+                let heads = heads(&block);
+                acquire();
+                let (good, lens) = judge(heads, range);
+                put(&mut into[group], heads);
                 to[group] = from[group];
                 if !all(good) {
                     let (count, lens) = leading(good, lens);
@@ -67,6 +72,63 @@ macro_rules! vector_loops {
                     frames += count;
                     break;
                 }
+                bytes = add(bytes, lens);
+                frames += GROUP;
+            }
+            (frames, total(bytes))
+        }
+
+        /// Arms the ring, and moves groups of plain frames straight into the transmit ring.
+        #[target_feature(enable = $feature)]
+        pub fn relay<B: Bar, const WORDS: usize>(
+            _: $token,
+            ring: &mut Ring<B, WORDS>,
+            tx: &mut Tx<B>,
+            pool: &mut Pool,
+            touch: Touch,
+            limit: usize,
+        ) -> Relayed {
+            let mut buffers = Recycle { sent: tx, pool };
+            ring.arm_with(&mut buffers, |descriptors, base, block| arm(descriptors, base, block));
+            let Some(headers) = Headers::new(pool.memory()) else { return Relayed::NOTHING };
+            let (frames, bytes) = match touch {
+                Touch::Nothing => relay_groups(ring, tx, limit, |_| true),
+                Touch::SwapAddresses => relay_groups(ring, tx, limit, |offsets| exchange(headers, offsets)),
+            };
+            if frames > 0 {
+                ring.took(frames, bytes);
+                tx.took(frames, bytes);
+            }
+            Relayed { frames, more: frames < limit && ring.may_have_more() }
+        }
+
+        /// Frames and bytes that were moved.
+        #[inline]
+        #[target_feature(enable = $feature)]
+        fn relay_groups<B: Bar, const WORDS: usize>(
+            ring: &mut Ring<B, WORDS>,
+            tx: &mut Tx<B>,
+            limit: usize,
+            touch: impl Fn(&[u32; GROUP]) -> bool,
+        ) -> (usize, u64) {
+            let received = ring.held.min(ring.count - ring.next);
+            let most = limit.min(received).min(tx.free()).min(tx.count - tx.next);
+            let groups = if ring.skipping || ring.second_tag { 0 } else { most / GROUP };
+            let ((first, last), fixed) = (ring.plain_range(), fixed(tx.base));
+            let range = range(first, last);
+            let Some((blocks, from)) = ring.slots.groups::<GROUP>(ring.next, groups) else { return (0, 0) };
+            let Some((tx_blocks, to)) = tx.slots.groups::<GROUP>(tx.next, groups) else { return (0, 0) };
+            let (mut frames, mut bytes) = (0, no_lens());
+            for group in 0..groups {
+                let (Some(block), Some(tx_block)) = (blocks.get(group), tx_blocks.get(group)) else { break };
+                let heads = heads(&block);
+                acquire();
+                let (good, lens) = judge(heads, range);
+                if !all(good) || !touch(&from[group]) {
+                    break;
+                }
+                write(&tx_block, fixed, &from[group], heads);
+                to[group] = from[group];
                 bytes = add(bytes, lens);
                 frames += GROUP;
             }
@@ -147,7 +209,7 @@ macro_rules! vector_loops {
             let Some((blocks, shadow)) = tx.slots.groups::<GROUP>(start, groups) else { return 0 };
             for group in 0..groups {
                 let Some(block) = blocks.get(group) else { break };
-                write(&block, fixed, &offsets[group], &metas[group]);
+                write(&block, fixed, &offsets[group], heads_of(&metas[group]));
                 shadow[group] = offsets[group];
             }
             let count = groups * GROUP;

@@ -4,8 +4,10 @@ use core::arch::x86_64::*;
 
 use hal::Bar;
 use hal::ring::{DescBlock, acquire};
-use hal::simd::{Ssse3, sse};
-use kernel::{BLOCK, Buffers, Burst, Meta};
+use hal::simd::{Headers, Ssse3, sse};
+use kernel::forward::vector::sse::exchange;
+use kernel::port::{Recycle, Relayed, Touch};
+use kernel::{BLOCK, Buffers, Burst, Meta, Pool};
 
 use super::loops::{GROUP, vector_loops};
 use crate::i40e::desc::{rx, tx};
@@ -83,53 +85,65 @@ fn range(first: u32, last: u32) -> [__m128i; 2] {
     [_mm_set1_epi32(first.cast_signed() - 1), _mm_set1_epi32(last.cast_signed())]
 }
 
+/// First and second quadwords of eight frames.
+type Heads = [__m128i; 8];
+
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn heads<const WORDS: usize>(block: &DescBlock<'_, WORDS, GROUP>) -> Heads {
+    [
+        sse::load_head::<0, WORDS, GROUP>(block),
+        sse::load_head::<1, WORDS, GROUP>(block),
+        sse::load_head::<2, WORDS, GROUP>(block),
+        sse::load_head::<3, WORDS, GROUP>(block),
+        sse::load_head::<4, WORDS, GROUP>(block),
+        sse::load_head::<5, WORDS, GROUP>(block),
+        sse::load_head::<6, WORDS, GROUP>(block),
+        sse::load_head::<7, WORDS, GROUP>(block),
+    ]
+}
+
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn heads_of(metas: &[Meta; GROUP]) -> Heads {
+    let (single, _) = metas.as_chunks::<1>();
+    core::array::from_fn(|i| sse::load(&single[i]))
+}
+
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn put(metas: &mut [Meta; GROUP], heads: Heads) {
+    let used = words(rx::META_LO, !rx::HEADER);
+    for (meta, head) in metas.as_chunks_mut::<1>().0.iter_mut().zip(heads) {
+        sse::store(meta, _mm_and_si128(head, used));
+    }
+}
+
 /// Which of four frames are good, all ones in their lanes, and their lengths.
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn judge([a, b, c, d]: [__m128i; 4], [below, last]: [__m128i; 2]) -> (__m128i, Lens) {
+fn judge_four([a, b, c, d]: [__m128i; 4], [below, last]: [__m128i; 2]) -> (__m128i, Lens) {
     const LOOKED_AT: u64 = rx::DD | Meta::EOP | rx::RXE | rx::OVERSIZE;
     // Unpacked twice, so that the frames are in order: 0, 2 and 1, 3 first.
     let (ac, bd) = (_mm_unpackhi_epi32(a, c), _mm_unpackhi_epi32(b, d));
     let (marks, upper) = (_mm_unpacklo_epi32(ac, bd), _mm_unpackhi_epi32(ac, bd));
     let lens = _mm_srli_epi32::<{ Meta::LEN_SHIFT as i32 - 32 }>(upper);
+    let lens = _mm_and_si128(lens, _mm_set1_epi32(Meta::LEN_MAX.cast_signed()));
     let marks = _mm_and_si128(marks, _mm_set1_epi32(LOOKED_AT as i32));
     let whole = _mm_cmpeq_epi32(marks, _mm_set1_epi32((rx::DD | Meta::EOP) as i32));
     let (long, enough) = (_mm_cmpgt_epi32(lens, last), _mm_cmpgt_epi32(lens, below));
     (_mm_and_si128(whole, _mm_andnot_si128(long, enough)), lens)
 }
 
-/// As bytes: which of eight frames are good, and the lengths of four and four.
+/// As 16-bit lanes: which of eight frames are good, and the lengths of four and four.
 type Good = (__m128i, [Lens; 2]);
 
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn fetch<const WORDS: usize>(
-    block: &DescBlock<'_, WORDS, GROUP>,
-    metas: &mut [Meta; GROUP],
-    range: [__m128i; 2],
-) -> (Good, Lens) {
-    let front = [
-        sse::load_head::<0, WORDS, GROUP>(block),
-        sse::load_head::<1, WORDS, GROUP>(block),
-        sse::load_head::<2, WORDS, GROUP>(block),
-        sse::load_head::<3, WORDS, GROUP>(block),
-    ];
-    let back = [
-        sse::load_head::<4, WORDS, GROUP>(block),
-        sse::load_head::<5, WORDS, GROUP>(block),
-        sse::load_head::<6, WORDS, GROUP>(block),
-        sse::load_head::<7, WORDS, GROUP>(block),
-    ];
-    acquire();
-    let used = words(rx::META_LO, !rx::HEADER);
-    let (front, back) =
-        (front.map(|head| _mm_and_si128(head, used)), back.map(|head| _mm_and_si128(head, used)));
-    let metas = metas.as_chunks_mut::<1>().0.iter_mut();
-    for (meta, head) in metas.zip(front.into_iter().chain(back)) {
-        sse::store(meta, head);
-    }
-    let ((good, lens), (good_back, lens_back)) = (judge(front, range), judge(back, range));
-    ((_mm_packs_epi32(good, good_back), [lens, lens_back]), _mm_add_epi32(lens, lens_back))
+fn judge([a, b, c, d, e, f, g, h]: Heads, range: [__m128i; 2]) -> (Good, Lens) {
+    let (front, lens) = judge_four([a, b, c, d], range);
+    let (back, lens_back) = judge_four([e, f, g, h], range);
+    ((_mm_packs_epi32(front, back), [lens, lens_back]), _mm_add_epi32(lens, lens_back))
 }
 
 #[inline]
@@ -192,8 +206,7 @@ fn fixed(base: u64) -> __m128i {
 
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn write(block: &DescBlock<'_, 2, GROUP>, fixed: __m128i, offsets: &[u32; GROUP], metas: &[Meta; GROUP]) {
-    let (single, _) = metas.as_chunks::<1>();
+fn write(block: &DescBlock<'_, 2, GROUP>, fixed: __m128i, offsets: &[u32; GROUP], heads: Heads) {
     let (fours, _) = offsets.as_chunks::<4>();
     let size = words(0, u64::from(tx::SIZE_MAX) << tx::SIZE_SHIFT);
     macro_rules! write_four {
@@ -202,7 +215,7 @@ fn write(block: &DescBlock<'_, 2, GROUP>, fixed: __m128i, offsets: &[u32; GROUP]
             write_four!($four, addresses, 0 1 2 3);
         };
         ($four:literal, $addresses:ident, $($i:literal)*) => {$(
-            let len = _mm_srli_epi64::<{ (Meta::LEN_SHIFT - tx::SIZE_SHIFT) as i32 }>(sse::load(&single[4 * $four + $i]));
+            let len = _mm_srli_epi64::<{ (Meta::LEN_SHIFT - tx::SIZE_SHIFT) as i32 }>(heads[4 * $four + $i]);
             let word = _mm_add_epi64(_mm_add_epi64($addresses[$i], fixed), _mm_and_si128(len, size));
             sse::store_head::<{ 4 * $four + $i }, 2, GROUP>(block, word);
         )*};

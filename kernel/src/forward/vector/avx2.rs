@@ -12,24 +12,29 @@ use crate::forward::Route;
 /// `macswap`.
 #[target_feature(enable = "avx2")]
 pub fn macswap(_: Avx2, headers: Headers<'_>, memory: &DmaMemory, burst: &Burst) {
-    let exchange = _mm_setr_epi8(6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5, 12, 13, 14, 15);
-    let group = |offsets: &[u32; 8]| {
-        let Some(starts) = headers.eight(offsets) else { return false };
-        macro_rules! exchange_four {
-            ($($at:literal)*) => {
-                let frames = [$(starts.load::<$at>()),*];
-                let [a, b, c, d] = frames.map(|frame| _mm_shuffle_epi8(frame, exchange));
-                exchange_four!(@store [a b c d] [$($at)*]);
-            };
-            (@store [$($frame:ident)*] [$($at:literal)*]) => {
-                $(starts.store::<$at>($frame);)*
-            };
-        }
-        exchange_four!(0 1 2 3);
-        exchange_four!(4 5 6 7);
-        true
-    };
+    let group = |offsets: &[u32; 8]| exchange(headers, offsets);
     by_groups!(burst, 8, group, |offsets, metas, first| scalar::macswap_part(memory, offsets, metas, first));
+}
+
+/// Exchanges the addresses of eight frames; does nothing, and says so, if one of them is not in the memory.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn exchange(headers: Headers<'_>, offsets: &[u32; 8]) -> bool {
+    let Some(starts) = headers.eight(offsets) else { return false };
+    let exchange = _mm_setr_epi8(6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5, 12, 13, 14, 15);
+    macro_rules! exchange_four {
+        ($($at:literal)*) => {
+            let frames = [$(starts.load::<$at>()),*];
+            let [a, b, c, d] = frames.map(|frame| _mm_shuffle_epi8(frame, exchange));
+            exchange_four!(@store [a b c d] [$($at)*]);
+        };
+        (@store [$($frame:ident)*] [$($at:literal)*]) => {
+            $(starts.store::<$at>($frame);)*
+        };
+    }
+    exchange_four!(0 1 2 3);
+    exchange_four!(4 5 6 7);
+    true
 }
 
 /// `mac`.

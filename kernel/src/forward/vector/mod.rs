@@ -17,8 +17,8 @@ use super::{Route, scalar};
 use crate::burst::Burst;
 use crate::packet::Meta;
 
-mod avx2;
-mod sse;
+pub mod avx2;
+pub mod sse;
 
 /// `macswap`: exchanges destination and source.
 #[inline]

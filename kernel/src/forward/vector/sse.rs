@@ -3,6 +3,7 @@
 use core::arch::x86_64::*;
 
 use hal::DmaMemory;
+use hal::simd::headers::Starts;
 use hal::simd::{Headers, Ssse3, sse};
 
 use super::{by_groups, scalar};
@@ -12,23 +13,30 @@ use crate::forward::Route;
 /// `macswap`.
 #[target_feature(enable = "ssse3,sse4.1")]
 pub fn macswap(_: Ssse3, headers: Headers<'_>, memory: &DmaMemory, burst: &Burst) {
-    let exchange = _mm_setr_epi8(6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5, 12, 13, 14, 15);
-    let group = |offsets: &[u32; 4]| {
-        let Some(starts) = headers.four(offsets) else { return false };
-        macro_rules! exchange_four {
-            ($($at:literal)*) => {
-                let frames = [$(starts.load::<$at>()),*];
-                let [a, b, c, d] = frames.map(|frame| _mm_shuffle_epi8(frame, exchange));
-                exchange_four!(@store [a b c d] [$($at)*]);
-            };
-            (@store [$($frame:ident)*] [$($at:literal)*]) => {
-                $(starts.store::<$at>($frame);)*
-            };
-        }
-        exchange_four!(0 1 2 3);
-        true
-    };
+    let group = |offsets: &[u32; 4]| headers.four(offsets).is_some_and(|starts| exchange_four(&starts));
     by_groups!(burst, 4, group, |offsets, metas, first| scalar::macswap_part(memory, offsets, metas, first));
+}
+
+/// Exchanges the addresses of eight frames; does nothing, and says so, if one of them is not in the memory.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+pub fn exchange(headers: Headers<'_>, offsets: &[u32; 8]) -> bool {
+    let (fours, _) = offsets.as_chunks();
+    let (Some(front), Some(back)) = (headers.four(&fours[0]), headers.four(&fours[1])) else { return false };
+    exchange_four(&front) && exchange_four(&back)
+}
+
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn exchange_four(starts: &Starts<'_, 4>) -> bool {
+    let exchange = _mm_setr_epi8(6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5, 12, 13, 14, 15);
+    let frames = [starts.load::<0>(), starts.load::<1>(), starts.load::<2>(), starts.load::<3>()];
+    let [a, b, c, d] = frames.map(|frame| _mm_shuffle_epi8(frame, exchange));
+    starts.store::<0>(a);
+    starts.store::<1>(b);
+    starts.store::<2>(c);
+    starts.store::<3>(d);
+    true
 }
 
 /// `mac`.
