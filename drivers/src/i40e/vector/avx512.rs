@@ -1,4 +1,4 @@
-//! AVX-512: four frames in a register.
+//! AVX-512: four frames in a register, or eight words.
 
 use core::arch::x86_64::*;
 
@@ -9,16 +9,12 @@ use kernel::forward::vector::avx2::exchange;
 use kernel::port::{Recycle, Relayed, Touch};
 use kernel::{BLOCK, Buffers, Burst, Meta, Pool};
 
-use super::loops::{GROUP, vector_loops};
+use super::asked::write_asked;
+use super::loops::{GROUP, LENGTH, Range, SIZE_RIGHT, WORD, vector_loops};
 use crate::i40e::desc::{rx, tx};
 use crate::i40e::rx_ring::{Ring, Taken};
 use crate::i40e::tx::Tx;
 use crate::i40e::{MAX_FRAME, MIN_FRAME};
-
-/// Lower halves of the second quadwords of eight frames in two registers.
-const MARKS: [u32; 16] = [2, 6, 10, 14, 18, 22, 26, 30, 0, 0, 0, 0, 0, 0, 0, 0];
-/// Upper halves.
-const UPPER: [u32; 16] = [3, 7, 11, 15, 19, 23, 27, 31, 0, 0, 0, 0, 0, 0, 0, 0];
 
 vector_loops!("avx512f,avx512bw,avx512dq,avx512vl", Avx512);
 
@@ -39,29 +35,25 @@ fn spread(offsets: &[u32; 4]) -> __m512i {
     _mm512_maskz_permutexvar_epi32(FIRST_OF_FOUR, lanes, avx512::load_four_times(offsets))
 }
 
-/// Eight lanes of 32 bits.
-type Lens = __m256i;
+/// Eight sums of words.
+type Sum = __m512i;
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn no_lens() -> Lens {
-    _mm256_setzero_si256()
+fn nothing() -> Sum {
+    _mm512_setzero_si512()
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn add(some: Lens, more: Lens) -> Lens {
-    _mm256_add_epi32(some, more)
+fn add(sum: Sum, words: Words) -> Sum {
+    _mm512_add_epi64(sum, words)
 }
 
-/// The sum of all lanes, which fits into 32 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn total(lens: Lens) -> u64 {
-    let four = _mm_add_epi32(_mm256_castsi256_si128(lens), _mm256_extracti128_si256::<1>(lens));
-    let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b11_10>(four));
-    let one = _mm_add_epi32(two, _mm_shuffle_epi32::<0b01>(two));
-    u64::from(_mm_cvtsi128_si32(one).cast_unsigned())
+fn bytes(sum: Sum) -> u64 {
+    _mm512_reduce_add_epi64(sum).cast_unsigned() >> Meta::LEN_SHIFT
 }
 
 #[inline]
@@ -76,13 +68,6 @@ fn arm<const WORDS: usize>(descriptors: &DescBlock<'_, WORDS, BLOCK>, base: u64,
         )*};
     }
     arm_four!(0 1 2 3 4 5 6 7);
-}
-
-/// The shortest, and the longest beyond that.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn range(first: u32, last: u32) -> [__m256i; 2] {
-    [_mm256_set1_epi32(first.cast_signed()), _mm256_set1_epi32(last.wrapping_sub(first).cast_signed())]
 }
 
 /// First and second quadwords of eight frames, four frames in a register.
@@ -110,76 +95,65 @@ fn put(metas: &mut [Meta; GROUP], [front, back]: Heads) {
     avx512::store(&mut fours[1], _mm512_and_si512(back, used));
 }
 
+/// Marks and lengths, in the order in which unpacking leaves the frames: 0, 4, 1, 5, 2, 6, 3, 7.
+type Words = __m512i;
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn judge([front, back]: Heads, [first, beyond]: [__m256i; 2]) -> (__mmask8, Lens) {
-    const LOOKED_AT: u64 = rx::DD | Meta::EOP | rx::RXE | rx::OVERSIZE;
-    let marks = _mm512_castsi512_si256(_mm512_permutex2var_epi32(front, avx512::load(&MARKS), back));
-    let upper = _mm512_castsi512_si256(_mm512_permutex2var_epi32(front, avx512::load(&UPPER), back));
-    let lens = _mm256_srli_epi32::<{ Meta::LEN_SHIFT as i32 - 32 }>(upper);
-    let lens = _mm256_and_si256(lens, _mm256_set1_epi32(Meta::LEN_MAX.cast_signed()));
-    let marks = _mm256_and_si256(marks, _mm256_set1_epi32(LOOKED_AT as i32));
-    let whole = _mm256_cmpeq_epi32_mask(marks, _mm256_set1_epi32((rx::DD | Meta::EOP) as i32));
-    (_mm256_mask_cmple_epu32_mask(whole, _mm256_sub_epi32(lens, first), beyond), lens)
+fn words([front, back]: Heads, used: u64) -> Words {
+    _mm512_and_si512(_mm512_unpackhi_epi64(front, back), _mm512_set1_epi64(used.cast_signed()))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn all(good: __mmask8) -> bool {
-    good == 0xff
+fn all_plain(words: Words, range: Range) -> bool {
+    // 0 but for the bytes above the shortest length; with another mark, or with fewer bytes, some other bit is set.
+    let words = _mm512_sub_epi64(words, _mm512_set1_epi64(range.shortest.cast_signed()));
+    let other = _mm512_test_epi64_mask(words, _mm512_set1_epi64(!LENGTH.cast_signed()));
+    let long = _mm512_cmpgt_epi64_mask(words, _mm512_set1_epi64(range.longer.cast_signed()));
+    other | long == 0
 }
 
-#[cold]
-#[inline(never)]
+/// Words in the order of the frames.
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn leading(good: __mmask8, lens: Lens) -> (usize, Lens) {
-    let count = good.trailing_ones();
-    let taken = !(u32::MAX << count) as __mmask8;
-    (count as usize, _mm256_maskz_mov_epi32(taken, lens))
+fn in_order(words: Words) -> [u64; GROUP] {
+    let mut out = [0; GROUP];
+    avx512::store(&mut out, _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), words));
+    out
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn good(offsets: &[u32; GROUP], metas: &[Meta; GROUP], limit: u64) -> Option<Lens> {
-    let [front, back] = heads_of(metas);
+fn may_be_sent(offsets: &[u32; GROUP], heads: Heads, limit: u64) -> bool {
+    let [front, back] = heads;
     let asked = each(Meta::REQUEST, u64::MAX << Meta::START_SHIFT);
-    if _mm512_test_epi64_mask(_mm512_or_si512(front, back), asked) != 0 {
-        return None;
-    }
-    let marks = _mm512_castsi512_si256(_mm512_permutex2var_epi32(front, avx512::load(&MARKS), back));
-    let upper = _mm512_castsi512_si256(_mm512_permutex2var_epi32(front, avx512::load(&UPPER), back));
-    let lens = _mm256_srli_epi32::<{ Meta::LEN_SHIFT as i32 - 32 }>(upper);
-    let whole = _mm256_test_epi32_mask(marks, _mm256_set1_epi32(Meta::EOP as i32));
-    let beyond = _mm256_sub_epi32(lens, _mm256_set1_epi32(MIN_FRAME.cast_signed()));
-    let most = _mm256_set1_epi32((MAX_FRAME - MIN_FRAME).cast_signed());
-    let right = _mm256_mask_cmple_epu32_mask(whole, beyond, most);
-    let ends = _mm512_add_epi64(_mm512_cvtepu32_epi64(avx2::load(offsets)), _mm512_cvtepu32_epi64(lens));
-    let good = _mm512_mask_cmple_epu64_mask(right, ends, _mm512_set1_epi64(limit.cast_signed()));
-    (good == 0xff).then_some(lens)
+    let asked = _mm512_test_epi64_mask(_mm512_or_si512(front, back), asked);
+    let words = _mm512_unpackhi_epi64(front, back);
+    let lens = _mm512_srli_epi64::<{ Meta::LEN_SHIFT }>(words);
+    let whole = _mm512_test_epi64_mask(words, _mm512_set1_epi64(Meta::EOP.cast_signed()));
+    let beyond = _mm512_sub_epi64(lens, _mm512_set1_epi64(MIN_FRAME.into()));
+    let most = _mm512_set1_epi64((MAX_FRAME - MIN_FRAME).into());
+    let right = _mm512_mask_cmple_epu64_mask(whole, beyond, most);
+    let ends = _mm512_add_epi64(as_words(offsets), lens);
+    let inside = _mm512_mask_cmple_epu64_mask(right, ends, _mm512_set1_epi64(limit.cast_signed()));
+    asked == 0 && inside == 0xff
+}
+
+/// Offsets in lanes of 64 bits, in the order of [`Words`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn as_words(offsets: &[u32; GROUP]) -> __m512i {
+    let order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm512_permutexvar_epi64(order, _mm512_cvtepu32_epi64(avx2::load(offsets)))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn fixed(base: u64) -> __m512i {
-    each(base, tx::ICRC | tx::EOP)
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn write(block: &DescBlock<'_, 2, GROUP>, fixed: __m512i, offsets: &[u32; GROUP], heads: Heads) {
-    let (fours, _) = offsets.as_chunks::<4>();
-    let size = each(0, u64::from(tx::SIZE_MAX) << tx::SIZE_SHIFT);
-    macro_rules! write_four {
-        ($four:literal) => {
-            let len = _mm512_srli_epi64::<{ Meta::LEN_SHIFT - tx::SIZE_SHIFT }>(heads[$four]);
-            // fixed | (len & size): the three share no bits that are not 0 in one of them.
-            let word = _mm512_ternarylogic_epi64::<0xf8>(fixed, len, size);
-            avx512::store_heads::<{ 4 * $four }, 2, GROUP>(
-                block,
-                _mm512_add_epi64(word, spread(&fours[$four])),
-            );
-        };
-    }
-    write_four!(0);
-    write_four!(1);
+fn write(block: &DescBlock<'_, 2, GROUP>, base: u64, offsets: &[u32; GROUP], words: Words) {
+    let address = _mm512_add_epi64(as_words(offsets), _mm512_set1_epi64(base.cast_signed()));
+    let command = _mm512_set1_epi64((tx::ICRC | tx::EOP).cast_signed());
+    let word = _mm512_or_si512(_mm512_srli_epi64::<SIZE_RIGHT>(words), command);
+    avx512::store_heads::<0, 2, GROUP>(block, _mm512_unpacklo_epi64(address, word));
+    avx512::store_heads::<4, 2, GROUP>(block, _mm512_unpackhi_epi64(address, word));
 }

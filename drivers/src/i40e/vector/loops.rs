@@ -3,18 +3,59 @@
 //! `vector_loops!` makes `receive` and `transmit` of a module. The module gives it, all with its instruction set enabled:
 //!
 //! - `arm(descriptors, base, block)`: writes address and 0 into the first two words of 32 descriptors.
-//! - `Lens`: lengths of eight frames; `no_lens()`, `add(lens, lens)`, `total(lens)`.
-//! - `range(first, last)`: what a length is compared with.
 //! - `Heads`: first and second quadwords of eight frames; `heads(block)` from descriptors, `heads_of(metas)`, and
 //!   `put(metas, heads)`.
-//! - `judge(heads, range)`: which of eight frames are plain and have nothing wrong with them, and all lengths.
-//! - `all(good)`; `leading(good, lens)`: how many in front are good, and the lengths of those.
-//! - `good(offsets, metas, limit)`: the lengths of eight frames, if each is `Tx::is_plain` and ends in front of `limit`.
-//! - `fixed(base)`, `write(block, fixed, offsets, heads)`: writes the descriptors of eight plain frames.
+//! - `Words`: some bits of their second quadwords; `words(heads, used)`, and `in_order(words)` as an array.
+//! - `all_plain(words, range)`: the frames are plain and have nothing wrong with them.
+//! - `Sum` of words; `nothing()`, `add(sum, words)`, `bytes(sum)`.
+//! - `may_be_sent(offsets, heads, limit)`: each frame is `Tx::is_plain` and ends in front of `limit`.
+//! - `write(block, base, offsets, words)`: writes the descriptors of eight plain frames.
 //! - `exchange(headers, offsets)`: exchanges the addresses of eight frames, or says that one is not in the memory.
+
+use kernel::Meta;
+
+use crate::i40e::desc::{rx, tx};
 
 /// Frames in a group.
 pub const GROUP: usize = 8;
+
+/// The length in a second quadword.
+pub const LENGTH: u64 = (Meta::LEN_MAX as u64) << Meta::LEN_SHIFT;
+/// What of a received second quadword is looked at. The marks of a good frame disappear when the length is shifted to
+/// where a transmit descriptor has it.
+pub const WORD: u64 = LENGTH | rx::DD | Meta::EOP | rx::RXE | rx::OVERSIZE;
+/// How far the length is shifted.
+pub const SIZE_RIGHT: u32 = Meta::LEN_SHIFT - tx::SIZE_SHIFT;
+
+/// The lengths of plain frames, as words.
+#[derive(Clone, Copy)]
+pub struct Range {
+    /// The word of the shortest one.
+    pub shortest: u64,
+    /// How much the longest one's is above it.
+    pub longer: u64,
+}
+
+impl Range {
+    /// From the shortest and the longest in bytes.
+    #[inline]
+    pub const fn new((first, last): (u32, u32)) -> Self {
+        let shortest = (first as u64) << Meta::LEN_SHIFT | rx::DD | Meta::EOP;
+        Self { shortest, longer: (last.saturating_sub(first) as u64) << Meta::LEN_SHIFT }
+    }
+
+    /// How many words in front are of plain frames, and their bytes.
+    #[cold]
+    #[inline(never)]
+    pub fn leading(self, words: &[u64; GROUP]) -> (usize, u64) {
+        let plain = |word: &&u64| {
+            let beyond = word.wrapping_sub(self.shortest);
+            beyond & !LENGTH == 0 && beyond <= self.longer
+        };
+        let lens = words.iter().take_while(plain).map(|word| word >> Meta::LEN_SHIFT);
+        lens.fold((0, 0), |(frames, bytes), len| (frames + 1, bytes + len))
+    }
+}
 
 macro_rules! vector_loops {
     ($feature:literal, $token:ty) => {
@@ -54,28 +95,24 @@ macro_rules! vector_loops {
         ) -> (usize, u64) {
             let most = limit.min(ring.held).min(ring.count - ring.next).min(burst.room() - entries);
             let groups = if ring.skipping || ring.second_tag { 0 } else { most / GROUP };
-            let (first, last) = ring.plain_range();
-            let range = range(first, last);
+            let range = Range::new(ring.plain_range());
             let Some((blocks, from)) = ring.slots.groups::<GROUP>(ring.next, groups) else { return (0, 0) };
             let Some((to, into)) = burst.spare_groups::<GROUP>(entries, groups) else { return (0, 0) };
-            let (mut frames, mut bytes) = (0, no_lens());
+            let mut sum = nothing();
             for group in 0..groups {
                 let Some(block) = blocks.get(group) else { break };
                 let heads = heads(&block);
                 acquire();
-                let (good, lens) = judge(heads, range);
                 put(&mut into[group], heads);
                 to[group] = from[group];
-                if !all(good) {
-                    let (count, lens) = leading(good, lens);
-                    bytes = add(bytes, lens);
-                    frames += count;
-                    break;
+                let words = words(heads, WORD);
+                if !all_plain(words, range) {
+                    let (frames, more) = range.leading(&in_order(words));
+                    return (group * GROUP + frames, bytes(sum) + more);
                 }
-                bytes = add(bytes, lens);
-                frames += GROUP;
+                sum = add(sum, words);
             }
-            (frames, total(bytes))
+            (groups * GROUP, bytes(sum))
         }
 
         /// Arms the ring, and moves groups of plain frames straight into the transmit ring.
@@ -114,25 +151,22 @@ macro_rules! vector_loops {
             let received = ring.held.min(ring.count - ring.next);
             let most = limit.min(received).min(tx.free()).min(tx.count - tx.next);
             let groups = if ring.skipping || ring.second_tag { 0 } else { most / GROUP };
-            let ((first, last), fixed) = (ring.plain_range(), fixed(tx.base));
-            let range = range(first, last);
+            let (range, base) = (Range::new(ring.plain_range()), tx.base);
             let Some((blocks, from)) = ring.slots.groups::<GROUP>(ring.next, groups) else { return (0, 0) };
             let Some((tx_blocks, to)) = tx.slots.groups::<GROUP>(tx.next, groups) else { return (0, 0) };
-            let (mut frames, mut bytes) = (0, no_lens());
+            let mut sum = nothing();
             for group in 0..groups {
                 let (Some(block), Some(tx_block)) = (blocks.get(group), tx_blocks.get(group)) else { break };
-                let heads = heads(&block);
+                let words = words(heads(&block), WORD);
                 acquire();
-                let (good, lens) = judge(heads, range);
-                if !all(good) || !touch(&from[group]) {
-                    break;
+                if !all_plain(words, range) || !touch(&from[group]) {
+                    return (group * GROUP, bytes(sum));
                 }
-                write(&tx_block, fixed, &from[group], heads);
+                write(&tx_block, base, &from[group], words);
                 to[group] = from[group];
-                bytes = add(bytes, lens);
-                frames += GROUP;
+                sum = add(sum, words);
             }
-            (frames, total(bytes))
+            (groups * GROUP, bytes(sum))
         }
 
         /// Sends a burst.
@@ -182,18 +216,28 @@ macro_rules! vector_loops {
         fn write_good<B: Bar>(tx: &mut Tx<B>, offsets: &[u32], metas: &[Meta]) -> (usize, u64) {
             let most = offsets.len().min(tx.free()).min(tx.count - tx.next);
             let limit = tx.memory_len;
-            let (mut groups, mut bytes) = (0, 0);
+            let (mut groups, mut sum) = (0, nothing());
             let (fronts, _) = offsets.as_chunks::<GROUP>();
             for (offsets, metas) in fronts.iter().zip(metas.as_chunks::<GROUP>().0).take(most / GROUP) {
-                let Some(lens) = good(offsets, metas, limit) else { break };
-                bytes += total(lens);
+                let heads = heads_of(metas);
+                if !may_be_sent(offsets, heads, limit) {
+                    break;
+                }
+                sum = add(sum, words(heads, LENGTH));
                 groups += 1;
+            }
+            if groups == 0
+                && most >= GROUP
+                && let (Some(offsets), Some(metas)) = (offsets.first_chunk(), metas.first_chunk())
+                && let Some(bytes) = write_asked(tx, offsets, metas)
+            {
+                return (GROUP, bytes);
             }
             if groups == 0 {
                 let few = offsets.get(..offsets.len().min(GROUP - 1)).unwrap_or_default();
                 return tx.plain_frames(few, metas);
             }
-            (write_groups(tx, offsets, metas, groups), bytes)
+            (write_groups(tx, offsets, metas, groups), bytes(sum))
         }
 
         /// Writes `groups` times eight frames, which are plain and for which there is room in front of the ring's end;
@@ -202,14 +246,14 @@ macro_rules! vector_loops {
         #[target_feature(enable = $feature)]
         fn write_groups<B: Bar>(tx: &mut Tx<B>, offsets: &[u32], metas: &[Meta], groups: usize) -> usize {
             let start = tx.next;
-            let fixed = fixed(tx.base);
+            let base = tx.base;
             let offsets = offsets.as_chunks::<GROUP>().0.get(..groups);
             let metas = metas.as_chunks::<GROUP>().0.get(..groups);
             let (Some(offsets), Some(metas)) = (offsets, metas) else { return 0 };
             let Some((blocks, shadow)) = tx.slots.groups::<GROUP>(start, groups) else { return 0 };
             for group in 0..groups {
                 let Some(block) = blocks.get(group) else { break };
-                write(&block, fixed, &offsets[group], heads_of(&metas[group]));
+                write(&block, base, &offsets[group], words(heads_of(&metas[group]), LENGTH));
                 shadow[group] = offsets[group];
             }
             let count = groups * GROUP;

@@ -10,6 +10,7 @@
 use hal::simd::Isa;
 use kernel::port::{Path, QueueSetup};
 
+mod asked;
 pub mod avx2;
 pub mod avx512;
 mod loops;

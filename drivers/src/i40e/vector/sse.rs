@@ -1,4 +1,4 @@
-//! SSSE3 and SSE4.1: one frame in a register.
+//! SSSE3 and SSE4.1: one frame in a register, or two words.
 
 use core::arch::x86_64::*;
 
@@ -9,7 +9,8 @@ use kernel::forward::vector::sse::exchange;
 use kernel::port::{Recycle, Relayed, Touch};
 use kernel::{BLOCK, Buffers, Burst, Meta, Pool};
 
-use super::loops::{GROUP, vector_loops};
+use super::asked::write_asked;
+use super::loops::{GROUP, LENGTH, Range, SIZE_RIGHT, WORD, vector_loops};
 use crate::i40e::desc::{rx, tx};
 use crate::i40e::rx_ring::{Ring, Taken};
 use crate::i40e::tx::Tx;
@@ -19,70 +20,54 @@ vector_loops!("ssse3,sse4.1", Ssse3);
 
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn words(lo: u64, hi: u64) -> __m128i {
+fn quads(lo: u64, hi: u64) -> __m128i {
     _mm_set_epi64x(hi.cast_signed(), lo.cast_signed())
 }
 
-/// Each of four offsets in a first quadword.
-#[inline]
-#[target_feature(enable = "ssse3,sse4.1")]
-fn spread(offsets: &[u32; 4]) -> [__m128i; 4] {
-    let four = sse::load(offsets);
-    let low = _mm_set_epi32(0, 0, 0, -1);
-    [
-        _mm_and_si128(four, low),
-        _mm_and_si128(_mm_srli_si128::<4>(four), low),
-        _mm_and_si128(_mm_srli_si128::<8>(four), low),
-        _mm_srli_si128::<12>(four),
-    ]
-}
-
-/// Four lanes of 32 bits.
-type Lens = __m128i;
+/// Two sums of words.
+type Sum = __m128i;
 
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn no_lens() -> Lens {
+fn nothing() -> Sum {
     _mm_setzero_si128()
 }
 
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn add(some: Lens, more: Lens) -> Lens {
-    _mm_add_epi32(some, more)
+fn add(sum: Sum, [a, b, c, d]: Words) -> Sum {
+    _mm_add_epi64(_mm_add_epi64(sum, _mm_add_epi64(a, b)), _mm_add_epi64(c, d))
 }
 
-/// The sum of all lanes, which fits into 32 bits.
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn total(lens: Lens) -> u64 {
-    let two = _mm_add_epi32(lens, _mm_shuffle_epi32::<0b11_10>(lens));
-    let one = _mm_add_epi32(two, _mm_shuffle_epi32::<0b01>(two));
-    u64::from(_mm_cvtsi128_si32(one).cast_unsigned())
+fn bytes(sum: Sum) -> u64 {
+    (_mm_cvtsi128_si64(sum).cast_unsigned() + _mm_extract_epi64::<1>(sum).cast_unsigned()) >> Meta::LEN_SHIFT
+}
+
+/// Two offsets as quadwords.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn as_words(offsets: &[u32; 4]) -> [__m128i; 2] {
+    let four = sse::load(offsets);
+    [_mm_cvtepu32_epi64(four), _mm_unpackhi_epi32(four, _mm_setzero_si128())]
 }
 
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
 fn arm<const WORDS: usize>(descriptors: &DescBlock<'_, WORDS, BLOCK>, base: u64, block: &[u32; BLOCK]) {
-    let base = words(base, 0);
+    let (base, zero) = (quads(base, base), _mm_setzero_si128());
     let (fours, _) = block.as_chunks::<4>();
     macro_rules! arm_four {
         ($($four:literal)*) => {$(
-            let [a, b, c, d] = spread(&fours[$four]);
-            sse::store_head::<{ 4 * $four }, WORDS, BLOCK>(descriptors, _mm_add_epi64(base, a));
-            sse::store_head::<{ 4 * $four + 1 }, WORDS, BLOCK>(descriptors, _mm_add_epi64(base, b));
-            sse::store_head::<{ 4 * $four + 2 }, WORDS, BLOCK>(descriptors, _mm_add_epi64(base, c));
-            sse::store_head::<{ 4 * $four + 3 }, WORDS, BLOCK>(descriptors, _mm_add_epi64(base, d));
+            let [front, back] = as_words(&fours[$four]).map(|offsets| _mm_add_epi64(offsets, base));
+            sse::store_head::<{ 4 * $four }, WORDS, BLOCK>(descriptors, _mm_unpacklo_epi64(front, zero));
+            sse::store_head::<{ 4 * $four + 1 }, WORDS, BLOCK>(descriptors, _mm_unpackhi_epi64(front, zero));
+            sse::store_head::<{ 4 * $four + 2 }, WORDS, BLOCK>(descriptors, _mm_unpacklo_epi64(back, zero));
+            sse::store_head::<{ 4 * $four + 3 }, WORDS, BLOCK>(descriptors, _mm_unpackhi_epi64(back, zero));
         )*};
     }
     arm_four!(0 1 2 3 4 5 6 7);
-}
-
-/// What is just too short, and the longest.
-#[inline]
-#[target_feature(enable = "ssse3,sse4.1")]
-fn range(first: u32, last: u32) -> [__m128i; 2] {
-    [_mm_set1_epi32(first.cast_signed() - 1), _mm_set1_epi32(last.cast_signed())]
 }
 
 /// First and second quadwords of eight frames.
@@ -113,113 +98,92 @@ fn heads_of(metas: &[Meta; GROUP]) -> Heads {
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
 fn put(metas: &mut [Meta; GROUP], heads: Heads) {
-    let used = words(rx::META_LO, !rx::HEADER);
+    let used = quads(rx::META_LO, !rx::HEADER);
     for (meta, head) in metas.as_chunks_mut::<1>().0.iter_mut().zip(heads) {
         sse::store(meta, _mm_and_si128(head, used));
     }
 }
 
-/// Which of four frames are good, all ones in their lanes, and their lengths.
-#[inline]
-#[target_feature(enable = "ssse3,sse4.1")]
-fn judge_four([a, b, c, d]: [__m128i; 4], [below, last]: [__m128i; 2]) -> (__m128i, Lens) {
-    const LOOKED_AT: u64 = rx::DD | Meta::EOP | rx::RXE | rx::OVERSIZE;
-    // Unpacked twice, so that the frames are in order: 0, 2 and 1, 3 first.
-    let (ac, bd) = (_mm_unpackhi_epi32(a, c), _mm_unpackhi_epi32(b, d));
-    let (marks, upper) = (_mm_unpacklo_epi32(ac, bd), _mm_unpackhi_epi32(ac, bd));
-    let lens = _mm_srli_epi32::<{ Meta::LEN_SHIFT as i32 - 32 }>(upper);
-    let lens = _mm_and_si128(lens, _mm_set1_epi32(Meta::LEN_MAX.cast_signed()));
-    let marks = _mm_and_si128(marks, _mm_set1_epi32(LOOKED_AT as i32));
-    let whole = _mm_cmpeq_epi32(marks, _mm_set1_epi32((rx::DD | Meta::EOP) as i32));
-    let (long, enough) = (_mm_cmpgt_epi32(lens, last), _mm_cmpgt_epi32(lens, below));
-    (_mm_and_si128(whole, _mm_andnot_si128(long, enough)), lens)
-}
-
-/// As 16-bit lanes: which of eight frames are good, and the lengths of four and four.
-type Good = (__m128i, [Lens; 2]);
+/// Marks and lengths of two frames each.
+type Words = [__m128i; 4];
 
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn judge([a, b, c, d, e, f, g, h]: Heads, range: [__m128i; 2]) -> (Good, Lens) {
-    let (front, lens) = judge_four([a, b, c, d], range);
-    let (back, lens_back) = judge_four([e, f, g, h], range);
-    ((_mm_packs_epi32(front, back), [lens, lens_back]), _mm_add_epi32(lens, lens_back))
+fn words([a, b, c, d, e, f, g, h]: Heads, used: u64) -> Words {
+    let used = quads(used, used);
+    [(a, b), (c, d), (e, f), (g, h)]
+        .map(|(first, second)| _mm_and_si128(_mm_unpackhi_epi64(first, second), used))
 }
 
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn all((good, _): Good) -> bool {
-    _mm_movemask_epi8(good) == 0xffff
-}
-
-#[cold]
-#[inline(never)]
-#[target_feature(enable = "ssse3,sse4.1")]
-fn leading((good, [front, back]): Good, _: Lens) -> (usize, Lens) {
-    let count = (_mm_movemask_epi8(good) as u32).trailing_ones() / 2;
-    let count = count.cast_signed();
-    let in_front = _mm_cmpgt_epi32(_mm_set1_epi32(count), _mm_setr_epi32(0, 1, 2, 3));
-    let in_back = _mm_cmpgt_epi32(_mm_set1_epi32(count), _mm_setr_epi32(4, 5, 6, 7));
-    (count as usize, _mm_add_epi32(_mm_and_si128(front, in_front), _mm_and_si128(back, in_back)))
-}
-
-#[inline]
-#[target_feature(enable = "ssse3,sse4.1")]
-fn good(offsets: &[u32; GROUP], metas: &[Meta; GROUP], limit: u64) -> Option<Lens> {
-    let (fours, _) = offsets.as_chunks::<4>();
-    let (four_metas, _) = metas.as_chunks::<4>();
-    let (front, front_lens) = good_four(&fours[0], &four_metas[0], limit);
-    let (back, back_lens) = good_four(&fours[1], &four_metas[1], limit);
-    let good = _mm_castsi128_ps(_mm_and_si128(front, back));
-    (_mm_movemask_ps(good) == 0xf).then_some(_mm_add_epi32(front_lens, back_lens))
-}
-
-/// Lanes that are negative where a frame is good, and lengths.
-#[inline]
-#[target_feature(enable = "ssse3,sse4.1")]
-fn good_four(offsets: &[u32; 4], metas: &[Meta; 4], limit: u64) -> (__m128i, Lens) {
-    let (single, _) = metas.as_chunks::<1>();
-    let [a, b, c, d] =
-        [sse::load(&single[0]), sse::load(&single[1]), sse::load(&single[2]), sse::load(&single[3])];
-    let (ac, bd) = (_mm_unpackhi_epi32(a, c), _mm_unpackhi_epi32(b, d));
-    let (marks, upper) = (_mm_unpacklo_epi32(ac, bd), _mm_unpackhi_epi32(ac, bd));
+fn all_plain(words: Words, range: Range) -> bool {
+    let shortest = quads(range.shortest, range.shortest);
+    let longer = quads(range.longer, range.longer);
+    // 0 but for the bytes above the shortest length; with another mark, or with fewer bytes, some other bit is set.
+    let words @ [a, b, c, d] = words.map(|words| _mm_sub_epi64(words, shortest));
+    let [e, f, g, h] = words.map(|words| _mm_sub_epi64(longer, words));
+    let over = _mm_or_si128(_mm_or_si128(e, f), _mm_or_si128(g, h));
     let any = _mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, d));
-    let asked = words(Meta::REQUEST, u64::MAX << Meta::START_SHIFT);
-    let asked = if _mm_testz_si128(any, asked) == 0 { _mm_set1_epi32(-1) } else { _mm_setzero_si128() };
-    let lens = _mm_srli_epi32::<{ Meta::LEN_SHIFT as i32 - 32 }>(upper);
-    let offsets = sse::load(offsets);
-    // The last place at which the longest frame may start: an offset is compared as an unsigned number.
-    let last = limit.saturating_sub(MAX_FRAME.into()).min(u32::MAX.into()) as u32;
-    let last = _mm_set1_epi32(last.cast_signed());
-    let inside = _mm_cmpeq_epi32(_mm_max_epu32(offsets, last), last);
-    let short = _mm_sub_epi32(lens, _mm_set1_epi32(MIN_FRAME.cast_signed()));
-    let long = _mm_sub_epi32(_mm_set1_epi32(MAX_FRAME.cast_signed()), lens);
-    let wrong = _mm_or_si128(_mm_or_si128(short, long), asked);
-    (_mm_andnot_si128(wrong, _mm_and_si128(inside, _mm_slli_epi32::<30>(marks))), lens)
+    let wrong = _mm_or_si128(any, _mm_srli_epi64::<63>(over));
+    _mm_testz_si128(wrong, quads(!LENGTH, !LENGTH)) != 0
 }
 
+/// Words in the order of the frames.
 #[inline]
 #[target_feature(enable = "ssse3,sse4.1")]
-fn fixed(base: u64) -> __m128i {
-    words(base, tx::ICRC | tx::EOP)
-}
-
-#[inline]
-#[target_feature(enable = "ssse3,sse4.1")]
-fn write(block: &DescBlock<'_, 2, GROUP>, fixed: __m128i, offsets: &[u32; GROUP], heads: Heads) {
-    let (fours, _) = offsets.as_chunks::<4>();
-    let size = words(0, u64::from(tx::SIZE_MAX) << tx::SIZE_SHIFT);
-    macro_rules! write_four {
-        ($four:literal) => {
-            let addresses = spread(&fours[$four]);
-            write_four!($four, addresses, 0 1 2 3);
-        };
-        ($four:literal, $addresses:ident, $($i:literal)*) => {$(
-            let len = _mm_srli_epi64::<{ (Meta::LEN_SHIFT - tx::SIZE_SHIFT) as i32 }>(heads[4 * $four + $i]);
-            let word = _mm_add_epi64(_mm_add_epi64($addresses[$i], fixed), _mm_and_si128(len, size));
-            sse::store_head::<{ 4 * $four + $i }, 2, GROUP>(block, word);
-        )*};
+fn in_order(words: Words) -> [u64; GROUP] {
+    let mut out = [0; GROUP];
+    for (pair, words) in out.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+        sse::store(pair, words);
     }
-    write_four!(0);
-    write_four!(1);
+    out
+}
+
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn may_be_sent(offsets: &[u32; GROUP], heads: Heads, limit: u64) -> bool {
+    let any = heads.into_iter().fold(_mm_setzero_si128(), |any, head| _mm_or_si128(any, head));
+    let asked = _mm_testz_si128(any, quads(Meta::REQUEST, u64::MAX << Meta::START_SHIFT)) == 0;
+    let (fours, _) = offsets.as_chunks::<4>();
+    let ([a, b], [c, d]) = (as_words(&fours[0]), as_words(&fours[1]));
+    let [e, f, g, h, i, j, k, l] = heads;
+    let limit = quads(limit, limit);
+    let front = _mm_and_si128(good_two(a, e, f, limit), good_two(b, g, h, limit));
+    let back = _mm_and_si128(good_two(c, i, j, limit), good_two(d, k, l, limit));
+    !asked && _mm_movemask_pd(_mm_castsi128_pd(_mm_and_si128(front, back))) == 0b11
+}
+
+/// Lanes that are negative where a frame is good, if nothing else is in the words.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn good_two(offsets: __m128i, first: __m128i, second: __m128i, limit: __m128i) -> __m128i {
+    let words = _mm_unpackhi_epi64(first, second);
+    let lens = _mm_srli_epi64::<{ Meta::LEN_SHIFT as i32 }>(words);
+    // Each of these is negative where something is wrong.
+    let short = _mm_sub_epi64(lens, _mm_set1_epi64x(MIN_FRAME.into()));
+    let long = _mm_sub_epi64(_mm_set1_epi64x(MAX_FRAME.into()), lens);
+    let behind = _mm_sub_epi64(_mm_sub_epi64(limit, offsets), lens);
+    let wrong = _mm_or_si128(_mm_or_si128(short, long), behind);
+    _mm_andnot_si128(wrong, _mm_slli_epi64::<62>(words))
+}
+
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn write(block: &DescBlock<'_, 2, GROUP>, base: u64, offsets: &[u32; GROUP], words: Words) {
+    let (fours, _) = offsets.as_chunks::<4>();
+    let ([a, b], [c, d]) = (as_words(&fours[0]), as_words(&fours[1]));
+    let (base, command) = (quads(base, base), quads(tx::ICRC | tx::EOP, tx::ICRC | tx::EOP));
+    macro_rules! write_two {
+        ($at:literal, $offsets:ident) => {
+            let address = _mm_add_epi64($offsets, base);
+            let word = _mm_or_si128(_mm_srli_epi64::<{ SIZE_RIGHT as i32 }>(words[$at / 2]), command);
+            sse::store_head::<$at, 2, GROUP>(block, _mm_unpacklo_epi64(address, word));
+            sse::store_head::<{ $at + 1 }, 2, GROUP>(block, _mm_unpackhi_epi64(address, word));
+        };
+    }
+    write_two!(0, a);
+    write_two!(2, b);
+    write_two!(4, c);
+    write_two!(6, d);
 }
