@@ -134,6 +134,17 @@ impl<const WORDS: usize, const N: usize> DescBlock<'_, WORDS, N> {
         unsafe { self.first.as_ptr().add(AT * WORDS) }
     }
 
+    /// Word `WORD` of descriptor `at`; 0 outside of the block.
+    #[inline]
+    pub fn read<const WORD: usize>(&self, at: usize) -> u64 {
+        const { assert!(WORD < WORDS) };
+        if at >= N {
+            return 0;
+        }
+        // SAFETY: inside of the block, aligned to 8 as the ring is.
+        unsafe { self.first.as_ptr().add(at * WORDS + WORD).read_volatile() }
+    }
+
     /// Writes word `WORD` of descriptor `at`; outside of the block, nothing.
     #[inline]
     pub fn write<const WORD: usize>(&self, at: usize, value: u64) {

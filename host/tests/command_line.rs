@@ -59,7 +59,7 @@ fn options_out_of_range_are_refused() {
         (&["--config", "(0,0)"], "(PORT,QUEUE,CORE),... in numbers"),
         (&["--config", "(0,0,0),(1,0,1)"], "--config (1,0,1): the machine has --cpus 1"),
         (&["--config", "(0,0,0),(1,0,0)", "--rxq", "1"], "cannot be used with"),
-        (&["--isa", "avx2"], "this version has scalar loops only"),
+        (&["--isa", "mmx"], "scalar, ssse3, avx2, avx512"),
         (&["--accel", "xen"], "[possible values: auto, kvm, tcg]"),
         (&["--colour"], "unexpected argument '--colour'"),
         (&["fly"], "'fly'"),

@@ -218,21 +218,23 @@ impl<B: Bar, const WORDS: usize> Ring<B, WORDS> {
             return (0, 0);
         }
         let (first, last) = self.plain_range();
-        let (mut index, mut count, mut bytes) = (self.next, 0, 0);
-        for (offset, meta) in offsets.iter_mut().zip(metas).take(limit.min(self.held)) {
+        let most = limit.min(self.held).min(self.count - self.next).min(offsets.len()).min(metas.len());
+        let Some((blocks, buffers)) = self.slots.groups::<1>(self.next, most) else { return (0, 0) };
+        let entries = buffers.iter().zip(offsets).zip(metas);
+        let (mut count, mut bytes) = (0, 0);
+        for (([buffer], offset), meta) in entries {
+            let Some(descriptor) = blocks.get(count) else { break };
             // DD and everything that is used of this quadword come from one read; the other one is read after it.
-            let hi = self.slots.descriptors().read(index, 1);
+            let hi = descriptor.read::<1>(0);
             let len = Meta { lo: 0, hi }.len();
             if hi & LOOKED_AT != rx::DD | Meta::EOP || len < first || len > last {
                 break;
             }
             hal::ring::acquire();
-            let lo = self.slots.descriptors().read(index, 0);
-            *offset = self.slots.buffer(index);
-            *meta = Meta { lo: lo & rx::META_LO, hi: hi & !rx::HEADER };
+            *offset = *buffer;
+            *meta = Meta { lo: descriptor.read::<0>(0) & rx::META_LO, hi: hi & !rx::HEADER };
             bytes += u64::from(len);
             count += 1;
-            index = self.wrap(index + 1);
         }
         (count, bytes)
     }

@@ -213,46 +213,47 @@ impl<B: Bar> Tx<B> {
         whole && (MIN_FRAME..=MAX_FRAME).contains(&meta.len()) && end <= self.memory_len
     }
 
-    /// Writes the descriptor of a frame of [`Tx::is_plain`]; there is room.
-    #[inline]
-    fn write_plain(&mut self, offset: u32, meta: Meta) {
-        let index = self.next;
-        let mut word = tx::ICRC | tx::EOP | u64::from(meta.len()) << tx::SIZE_SHIFT;
-        if index % BLOCK == BLOCK - 1 {
-            word |= tx::RS;
-            if let Some(block) = self.blocks.get_mut(index / BLOCK) {
-                block.report_at = index as u16;
-            }
-        }
-        self.slots.descriptors().write(index, 0, self.base + u64::from(offset) + u64::from(meta.start()));
-        self.slots.descriptors().write(index, 1, word);
-        self.slots.set_buffer(index, offset);
-        self.next = self.wrap(index + 1);
-        self.used += 1;
-    }
-
     /// Writes the descriptors of frames at the front as long as each is whole in one buffer, asks for nothing, may be
-    /// given to the card, and there is room. Returns frames and bytes.
+    /// given to the card, and there is room in front of the ring's end. Returns frames and bytes.
     #[inline]
     pub(super) fn plain_frames(&mut self, offsets: &[u32], metas: &[Meta]) -> (usize, u64) {
-        let (mut frames, mut bytes) = (0, 0);
-        for (offset, meta) in offsets.iter().zip(metas).take(self.free()) {
-            if !self.is_plain(*offset, *meta) {
-                break;
-            }
-            self.write_plain(*offset, *meta);
-            frames += 1;
-            bytes += u64::from(meta.len());
-        }
+        let most = offsets.len().min(self.free()).min(self.count - self.next);
+        let entries = offsets.iter().zip(metas).take(most);
+        let plain = entries.take_while(|(offset, meta)| self.is_plain(**offset, **meta));
+        let (frames, bytes) =
+            plain.fold((0, 0), |(frames, bytes), (_, meta)| (frames + 1, bytes + u64::from(meta.len())));
+        self.write_known(offsets.get(..frames).unwrap_or_default(), metas);
         (frames, bytes)
     }
 
     /// Writes the descriptors of frames that are known to be plain; there is room.
     #[inline]
-    pub(super) fn write_known(&mut self, offsets: &[u32], metas: &[Meta]) {
-        for (offset, meta) in offsets.iter().zip(metas) {
-            self.write_plain(*offset, *meta);
+    pub(super) fn write_known(&mut self, mut offsets: &[u32], mut metas: &[Meta]) {
+        while !offsets.is_empty() {
+            let written = self.write_front(offsets, metas);
+            let rest = (offsets.get(written..), metas.get(written..));
+            let (0.., Some(more), Some(of_more)) = (written, rest.0, rest.1) else { return };
+            (offsets, metas) = (more, of_more);
         }
+    }
+
+    /// [`Tx::write_known`] up to the ring's end; returns how many frames that were.
+    #[inline]
+    fn write_front(&mut self, offsets: &[u32], metas: &[Meta]) -> usize {
+        let (start, base) = (self.next, self.base);
+        let count = offsets.len().min(metas.len()).min(self.count - start);
+        let Some((blocks, buffers)) = self.slots.groups::<1>(start, count) else { return count };
+        for (index, (([buffer], offset), meta)) in buffers.iter_mut().zip(offsets).zip(metas).enumerate() {
+            let Some(descriptor) = blocks.get(index) else { break };
+            let word = tx::ICRC | tx::EOP | u64::from(meta.len()) << tx::SIZE_SHIFT;
+            descriptor.write::<0>(0, base + u64::from(*offset) + u64::from(meta.start()));
+            descriptor.write::<1>(0, word);
+            *buffer = *offset;
+        }
+        self.ask_for_reports(start, count);
+        self.next = self.wrap(start + count);
+        self.used += count;
+        count
     }
 
     /// Sends a burst, and rings the doorbell once. `known` writes frames that are known to be plain as

@@ -27,18 +27,24 @@ pub fn frame_starts(offsets: &[u32], metas: &[Meta], mut first: bool, mut each: 
 
 /// `macswap`: exchanges destination and source.
 pub fn macswap(memory: &DmaMemory, burst: &Burst) {
-    macswap_part(memory, burst.buffers(), burst.metas(), true);
+    if burst.plain().is_some() {
+        burst.buffers().iter().for_each(|buffer| exchange(memory, *buffer as usize));
+    } else {
+        macswap_part(memory, burst.buffers(), burst.metas(), true);
+    }
 }
 
 /// [`macswap`] of some entries, see [`frame_starts`].
 pub fn macswap_part(memory: &DmaMemory, offsets: &[u32], metas: &[Meta], first: bool) -> bool {
-    frame_starts(offsets, metas, first, |at| {
-        // Six bytes in a register each, and no more than twelve bytes touched.
-        let (Ok(front), Ok(back)) = (memory.load::<u64>(at), memory.load::<u32>(at + 8)) else { return };
-        let source = front >> 48 | u64::from(back) << 16;
-        let _ = memory.store(at, source | front << 48);
-        let _ = memory.store(at + 8, (front >> 16) as u32);
-    })
+    frame_starts(offsets, metas, first, |at| exchange(memory, at))
+}
+
+/// Exchanges twelve bytes and no more, as three little-endian numbers.
+#[inline]
+fn exchange(memory: &DmaMemory, at: usize) {
+    if let Ok([a, b, c]) = memory.load::<[u32; 3]>(at) {
+        let _ = memory.store(at, [b >> 16 | c << 16, c >> 16 | a << 16, a >> 16 | b << 16]);
+    }
 }
 
 /// `mac`: destination becomes the peer of the sending port, source its own address.

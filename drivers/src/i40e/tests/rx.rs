@@ -13,7 +13,7 @@ use super::Bench;
 const DD: u64 = 1;
 const EOF: u64 = 2;
 
-fn queue(bench: &Bench) -> Rx<FakeBar> {
+pub(super) fn queue(bench: &Bench) -> Rx<FakeBar> {
     let count = usize::from(bench.setup.descriptors);
     match bench.stride {
         16 => {

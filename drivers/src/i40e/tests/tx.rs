@@ -13,7 +13,7 @@ const EOP: u64 = 1 << 4;
 const RS: u64 = 1 << 5;
 const ICRC: u64 = 1 << 6;
 
-fn queue(bench: &Bench) -> Tx<FakeBar> {
+pub(super) fn queue(bench: &Bench) -> Tx<FakeBar> {
     let count = usize::from(bench.setup.descriptors);
     Tx::new(0, DescRing::new(bench.ring.clone(), count).unwrap(), bench.doorbell(), &bench.setup)
 }
