@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
@@ -19,7 +19,7 @@ pub fn stop_asked() -> bool {
 /// # Errors
 /// The system does not let signals be caught.
 pub fn on_stop(mut stop: impl FnMut() + Send + 'static) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
         .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
     std::thread::spawn(move || {
         for _ in signals.forever() {

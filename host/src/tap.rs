@@ -28,7 +28,7 @@ const SHORTEST: usize = 60;
 pub struct TapAccount {
     /// Frames that the kernel took from the card.
     pub to_host: u64,
-    /// Frames that it gave for the card.
+    /// Frames from it that the card was given; some may still wait.
     pub from_host: u64,
     /// Frames from the card that it did not take, as it does not while the interface is down.
     pub refused: u64,
@@ -130,7 +130,6 @@ impl Shared {
                 Ok(len) => {
                     let mut frame = buffer[..len].to_vec();
                     frame.resize(len.max(SHORTEST), 0);
-                    self.from_host.fetch_add(1, Ordering::Relaxed);
                     if sender.send(frame).is_err() {
                         return;
                     }
@@ -164,6 +163,7 @@ impl Wire for TapWire {
 
     fn receive(&mut self) -> Option<&[u8]> {
         self.current = self.frames.try_recv().ok()?;
+        self.shared.from_host.fetch_add(1, Ordering::Relaxed);
         Some(&self.current)
     }
 }

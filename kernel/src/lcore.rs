@@ -90,6 +90,14 @@ impl<R: RxQueue, T: TxQueue + 'static, F: ForwardMode> Lcore<R, T, F> {
         frames
     }
 
+    /// Takes what has arrived before the queues are stopped: polls until nothing comes any more, at most `polls` times. A
+    /// mode that makes frames makes none.
+    pub fn drain(&mut self, polls: usize) {
+        if !self.mode.generates() {
+            (0..polls).take_while(|_| self.poll() > 0).for_each(drop);
+        }
+    }
+
     /// Polls until `service` says stop; it is called about every `period`, and the first time at once.
     pub fn run<C: Clock>(&mut self, clock: &C, period: Duration, mut service: impl FnMut(&mut Self) -> Flow) {
         let period = clock.to_ticks(period);

@@ -224,7 +224,11 @@ fn versions_are_read_and_judged() {
     let port = TestPort::new();
     let driver = port.bring_up(OTHERS_TOO).unwrap();
     assert_eq!(driver.nvm().to_string(), "6.08 0x80000001");
-    assert_eq!(driver.firmware().firmware, (6, 0));
+    assert_eq!(driver.firmware().firmware, (6, 1));
+    assert_eq!(driver.remarks().count(), 0);
+    let port = TestPort::new();
+    port.card().play(&"firmware 6.0".parse().unwrap());
+    let driver = port.bring_up(OTHERS_TOO).unwrap();
     let remarks: Vec<_> = driver.remarks().collect();
     assert_eq!(remarks.len(), 1);
     assert!(remarks[0].contains("slow with small frames"));

@@ -91,7 +91,7 @@ fn a_port_comes_up_with_address_link_and_versions() {
     assert_eq!(driver.mac(), MacAddr(TestPort::MAC));
     let link = driver.link().unwrap();
     assert_eq!((link.up, link.speed), (true, 10_000));
-    assert_eq!((driver.firmware().firmware, driver.firmware().api), ((6, 0), (1, 7)));
+    assert_eq!((driver.firmware().firmware, driver.firmware().api), ((6, 1), (1, 7)));
     assert_eq!(port.card().unknown_commands(), [0_u16; 0]);
     assert_eq!(port.card().violations(), [""; 0]);
     driver.shut_down().unwrap();

@@ -1,7 +1,9 @@
 //! The end: every queue is stopped, everything is told that was counted, by port and by core, and the cards are given
 //! back.
 
-use drivers::i40e::{Error, Rx, Tx};
+use core::fmt;
+
+use drivers::i40e::{Error, Rx, Trouble, Tx};
 use hal::bare::MmioBar;
 use kernel::config::{MAX_CORES, MAX_PORTS};
 use kernel::lcore::Stream;
@@ -13,6 +15,9 @@ use crate::console::println;
 use crate::ports::{Port, Ports};
 use crate::serial;
 use crate::streams::Share;
+
+/// Most polls for what has arrived when the end is said: several rings full.
+const DRAIN_POLLS: usize = 4096;
 
 /// What was counted, of cores that have stopped.
 pub struct Account {
@@ -41,6 +46,8 @@ impl Account {
     pub fn stop(&mut self, share: &mut Share, ports: &mut Ports) -> bool {
         let mut good = true;
         let mut report = CoreReport { streams: share.core.streams.len(), ..Default::default() };
+        // Whoever said the end may have sent just before.
+        share.core.drain(DRAIN_POLLS);
         while let Some(stream) = share.core.streams.pop() {
             good &= self.stop_stream(stream, &mut share.core.pool, ports, &mut report);
         }
@@ -75,6 +82,9 @@ impl Account {
         let (mut received, mut sent) = (stream.rx.counters(), stream.tx.counters());
         let mut drops = stream.all_drops();
         let (rx_queue, tx_queue) = (stream.rx.index(), stream.tx.index());
+        for trouble in stuck(&stream, ports).into_iter().flatten() {
+            println!("barewire: error: {trouble}");
+        }
         let port = &mut ports[stream.rx_port];
         let left = settle(port.control.stop_rx(stream.rx, pool), &port.name);
         let port = &mut ports[stream.tx_port];
@@ -129,6 +139,32 @@ impl Account {
         }
         println!("barewire: end status={}", if good { "ok" } else { "failed" });
         good
+    }
+}
+
+/// What holds up a stream whose queues nobody polls any more.
+fn stuck(stream: &Stream<Rx<MmioBar>, Tx<MmioBar>>, ports: &Ports) -> [Option<Stuck>; 2] {
+    let (rx, tx) = (&ports[stream.rx_port], &ports[stream.tx_port]);
+    let (mut rx_watch, mut tx_watch) = Default::default();
+    // A trouble is one that was there at two looks.
+    rx.control.rx_trouble(&stream.rx, &mut rx_watch);
+    tx.control.tx_trouble(&stream.tx, &mut tx_watch);
+    let of = |port: &Port, trouble| Stuck { port: port.name.clone(), trouble };
+    [
+        rx.control.rx_trouble(&stream.rx, &mut rx_watch).map(|trouble| of(rx, trouble)),
+        tx.control.tx_trouble(&stream.tx, &mut tx_watch).map(|trouble| of(tx, trouble)),
+    ]
+}
+
+/// A port with a queue that does not go on.
+struct Stuck {
+    port: report::PortName,
+    trouble: Trouble,
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.port, self.trouble)
     }
 }
 

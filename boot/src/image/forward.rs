@@ -176,7 +176,7 @@ fn announce(
         clock.ticks_per_second() / 1000,
         boot.cores.count(),
         assignment.cores(),
-        if config.isa.is_some() { "--isa" } else { "" }
+        if config.isa.is_some() { "--isa" } else { "the best of this CPU" }
     );
     let micros = clock.to_duration(clock.ticks().wrapping_sub(entered)).as_micros();
     println!("barewire: boot_ms={}.{:03}", micros / 1000, micros % 1000);

@@ -86,7 +86,7 @@ fn bring_up_port(
         port.nvm(),
         if port.lldp_stopped() { "" } else { ", its LLDP agent runs on and eats LLDP frames" }
     );
-    port.remarks().for_each(|remark| println!("{at} {remark}"));
+    port.remarks().for_each(|remark| println!("barewire: remark {at}: {remark}"));
     Ok(port)
 }
 

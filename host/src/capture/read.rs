@@ -1,6 +1,7 @@
 //! Reading captures: pcap with either byte order and resolution, and pcapng.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use pcap_file::DataLink;
@@ -19,7 +20,13 @@ const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// It is missing, no capture, not of Ethernet, or ends inside of a record.
 pub fn read(path: &Path) -> Result<Capture, Failure> {
     let shown = path.display();
-    let bytes = fs::read(path).map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+    let told = |error: std::io::Error| Failure::usage(format!("{shown}: {error}"));
+    // A pipe ends; a device may not.
+    let kind = fs::metadata(path).map_err(told)?.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err(Failure::usage(format!("{shown}: is a device and no capture")));
+    }
+    let bytes = fs::read(path).map_err(told)?;
     let capture = if bytes.starts_with(&PCAPNG) { read_pcapng(&bytes) } else { read_pcap(&bytes) };
     capture.map_err(|what| Failure::usage(format!("{shown}: {what}")))
 }

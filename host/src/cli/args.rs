@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::image_line;
 use super::ports::{Port, parse_port, parse_served_port};
 use crate::Failure;
 use crate::qemu::Accel;
@@ -84,7 +85,7 @@ pub struct RunArgs {
     /// Bytes of a receive descriptor: 16 or 32
     #[arg(long, value_name = "N", default_value = "32", value_parser = ["16", "32"])]
     rx_desc: String,
-    /// Instruction set of the image's loops: auto, scalar, ssse3, avx2 or avx512; this version has scalar ones
+    /// Instruction set of the image's loops: auto, scalar, ssse3, avx2 or avx512
     #[arg(long, value_name = "ISA", default_value = "auto", value_parser = ["auto", "scalar", "ssse3", "avx2", "avx512"])]
     isa: String,
     /// Accelerator: auto, kvm or tcg; auto takes KVM where it can run the image
@@ -214,16 +215,21 @@ impl RunArgs {
         };
         check_together(&options)?;
         check_files(&options)?;
+        image_line::check(&options)?;
         Ok(options)
     }
 }
 
 /// A file that is written and read, or written twice.
 fn check_files(options: &RunOptions) -> Result<(), Failure> {
-    // Two names of one file are the same file; one that does not exist yet is known by its name only.
+    // Two names of one file are the same file; one that does not exist yet is known by its folder and its name.
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        (std::fs::canonicalize(folder).ok(), path.file_name().map(ToOwned::to_owned))
+    };
     let same = |a: &Path, b: &Path| match (std::fs::metadata(a), std::fs::metadata(b)) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => a == b,
+        _ => a == b || place(a) == place(b),
     };
     let outs: Vec<&Path> = options.ports.iter().filter_map(|port| port.out.as_deref()).collect();
     let own = options.ports.iter().filter_map(|port| port.pcap.as_deref());

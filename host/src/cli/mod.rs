@@ -1,6 +1,7 @@
 //! The command line.
 
 mod args;
+mod image_line;
 mod ports;
 
 use std::ffi::OsString;

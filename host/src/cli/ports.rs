@@ -41,8 +41,8 @@ pub fn parse_port(text: &str) -> Result<Port, String> {
             ("out", path) => port.out = Some(path.into()),
             ("socket", path) => port.socket = Some(path.into()),
             ("device", id) => port.device = parse_device(id)?,
-            ("faults", path) => port.faults = Some(FaultSource::File(path.into())),
-            ("seed", seed) => port.faults = Some(parse_seed(seed)?),
+            ("faults", path) => set_faults(&mut port.faults, FaultSource::File(path.into()))?,
+            ("seed", seed) => set_faults(&mut port.faults, parse_seed(seed)?)?,
             ("pci", at) if text == format!("i40e,pci={at}") => {
                 let at =
                     Bdf::parse(at).ok_or_else(|| format!("pci={at}: an address such as 0000:01:00.0"))?;
@@ -59,6 +59,14 @@ pub fn parse_port(text: &str) -> Result<Port, String> {
     Ok(Port::I40e(port))
 }
 
+/// Faults come from one place.
+fn set_faults(faults: &mut Option<FaultSource>, source: FaultSource) -> Result<(), String> {
+    match faults.replace(source) {
+        None => Ok(()),
+        Some(_) => Err("a port has faults= or seed=, and once".into()),
+    }
+}
+
 /// `socket=PATH[,wire=echo|sink|peer|pcap:IN:OUT|tap:NAME][,faults=FILE|,seed=N]`
 pub fn parse_served_port(text: &str) -> Result<ServedPort, String> {
     let (mut socket, mut wire, mut faults) = (None, WireKind::Echo, None);
@@ -66,9 +74,14 @@ pub fn parse_served_port(text: &str) -> Result<ServedPort, String> {
         match word.split_once('=') {
             Some(("socket", path)) if !path.is_empty() => socket = Some(path.into()),
             Some(("wire", kind)) => wire = parse_wire(kind)?,
-            Some(("faults", path)) if !path.is_empty() => faults = Some(FaultSource::File(path.into())),
-            Some(("seed", seed)) => faults = Some(parse_seed(seed)?),
-            _ => return Err(format!("{word}: a port has socket=PATH, wire=WIRE, faults=FILE and seed=N")),
+            Some(("faults", path)) if !path.is_empty() => {
+                set_faults(&mut faults, FaultSource::File(path.into()))?;
+            }
+            Some(("seed", seed)) => set_faults(&mut faults, parse_seed(seed)?)?,
+            _ => {
+                let what = if word.is_empty() { "nothing" } else { word };
+                return Err(format!("{what}: a port has socket=PATH, wire=WIRE, faults=FILE and seed=N"));
+            }
         }
     }
     Ok(ServedPort { socket: socket.ok_or("a port needs socket=PATH")?, wire, faults })
@@ -125,6 +138,8 @@ mod tests {
             "i40e,device=1533",
             "i40e,speed=1",
             "i40e,seed=x",
+            "i40e,seed=1,faults=f",
+            "i40e,seed=1,seed=2",
         ] {
             assert!(parse_port(wrong).is_err(), "{wrong}");
         }
@@ -142,7 +157,14 @@ mod tests {
         }
         let port = parse_served_port("socket=/run/s,seed=7").unwrap();
         assert_eq!(port.faults, Some(FaultSource::Seed(7)));
-        for wrong in ["", "socket=", "wire=echo", "socket=/run/s,wire=pcap:in", "socket=/run/s,x=1"] {
+        for wrong in [
+            "",
+            "socket=/run/s,seed=1,faults=f",
+            "socket=",
+            "wire=echo",
+            "socket=/run/s,wire=pcap:in",
+            "socket=/run/s,x=1",
+        ] {
             assert!(parse_served_port(wrong).is_err(), "{wrong}");
         }
     }

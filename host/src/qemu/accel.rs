@@ -37,7 +37,16 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// KVM was asked for and can't run the image.
-pub fn choose(qemu: &Qemu, image: &Path, wanted: Option<Accel>) -> Result<Accel, Failure> {
+pub fn choose(
+    qemu: &Qemu,
+    image: &Path,
+    wanted: Option<Accel>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Accel, Failure> {
+    let mut probe = |qemu, image| {
+        progress("trying KVM, for two seconds at most");
+        probe(qemu, image)
+    };
     match wanted {
         Some(Accel::Tcg) => Ok(Accel::Tcg),
         Some(Accel::Kvm) => probe(qemu, image)

@@ -16,7 +16,7 @@ pub use line::{DEBUG_EXIT_FAILURE, DEBUG_EXIT_OPTION, DEBUG_EXIT_SUCCESS, Machin
 /// vfio-user-pci came with this version.
 const NEEDED: (u32, u32) = (10, 1);
 const PROGRAM: &str = "qemu-system-x86_64";
-/// Names a QEMU to use instead of any other.
+/// Names a QEMU to use instead of any other; of no effect when it is empty.
 pub const OVERRIDE: &str = "BAREWIRE_QEMU";
 
 /// A QEMU that can be run.
@@ -33,7 +33,7 @@ impl Qemu {
     /// # Errors
     /// There is none and no way to get one.
     pub fn obtain(progress: &mut dyn FnMut(&str)) -> Result<Self, Failure> {
-        if let Some(program) = std::env::var_os(OVERRIDE) {
+        if let Some(program) = std::env::var_os(OVERRIDE).filter(|program| !program.is_empty()) {
             let qemu = Self { program, args: Vec::new() };
             let shown = Path::new(&qemu.program).display().to_string();
             return match qemu.check() {

@@ -1,5 +1,6 @@
 //! The main job: a machine with the image and software cards, traffic through it, and the account of every frame.
 
+mod folder;
 mod options;
 mod process;
 mod progress;
@@ -25,6 +26,7 @@ pub use options::{PortOptions, RunOptions};
 pub use real::{RealPort, RealSummary, run_real};
 pub use summary::{PortSummary, Summary};
 
+use folder::Folder;
 use process::Process;
 use progress::Progress;
 use report::ImageReport;
@@ -83,6 +85,10 @@ pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
             machine.cpus = options.cpus;
             let mut rig = Rig::start(options, cards, machine.command(&ground.qemu), &events)?;
             let ended = rig.carry_out(options, &inbox, &mut progress);
+            // Another image may know better what its options mean.
+            if let (false, Some(error)) = (rig.image.ready, rig.image.refused_option()) {
+                return Err(Failure::usage(error));
+            }
             Ok(rig.sum_up(options, ended, &ground, unfit))
         }
     }
@@ -120,7 +126,7 @@ fn prepare(options: &RunOptions, progress: &mut Progress) -> Result<Ground, Fail
     };
     let image_bytes = image::check(&image)?;
     progress.step("choosing the accelerator");
-    let accel = qemu::choose(&qemu, &image, options.accel)?;
+    let accel = qemu::choose(&qemu, &image, options.accel, &mut |step| progress.long_step(step))?;
     Ok(Ground { qemu, image, image_bytes, accel })
 }
 
@@ -169,7 +175,7 @@ struct Cards {
     traffic: Arc<Traffic>,
     server: Server,
     sockets: Vec<PathBuf>,
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Cards {
@@ -184,8 +190,7 @@ impl Cards {
             in_order: options.in_order(),
         };
         let traffic = Traffic::new(options.forward, Macs(macs.clone()), plan.ports, limits);
-        let folder = tempfile::Builder::new().prefix("barewire-").tempdir();
-        let folder = folder.map_err(|error| Failure::usage(format!("folder for sockets: {error}")))?;
+        let folder = Folder::new()?;
         let mut cards = Vec::new();
         for (index, (port, mac)) in options.ports.iter().zip(macs).enumerate() {
             let socket = port.socket.clone().unwrap_or_else(|| folder.path().join(format!("i40e{index}")));
@@ -211,7 +216,7 @@ struct Rig {
     image: ImageReport,
     started: Instant,
     /// The sockets' folder; goes with the rig.
-    _folder: tempfile::TempDir,
+    _folder: Folder,
 }
 
 /// How a run ended.
@@ -400,7 +405,10 @@ impl Rig {
             problems.push("a capture could not be written to its end".into());
         }
         problems.extend(status.iter().flat_map(|port| port.violations.clone()));
-        problems.append(&mut self.image.errors);
+        // Those that ended the image have been told with its end.
+        let told = |error: &String| problems.iter().any(|problem| problem.contains(error.as_str()));
+        let errors: Vec<String> = self.image.errors.drain(..).filter(|error| !told(error)).collect();
+        problems.extend(errors);
         Summary::new(summary::Parts {
             options,
             accel: ground.accel,

@@ -81,7 +81,7 @@ impl Process {
     /// What it means that it ended with `status`.
     pub fn ended_with(&self, status: Option<i32>, image: &ImageReport) -> String {
         let what = match status {
-            _ if !image.errors.is_empty() => "the image ended with an error".to_owned(),
+            _ if !image.errors.is_empty() => format!("the image: {}", image.errors.join("; ")),
             Some(status) => format!("QEMU ended with status {status}"),
             None => "QEMU was killed".to_owned(),
         };

@@ -68,13 +68,13 @@ impl Progress {
             return;
         }
         let rate = (back - self.last_back) as f64 / since.as_secs_f64().max(1e-3) / 1e6;
-        let text = format!(
-            "{:.1} s  offered {}  {} {back}  wrong {}  {rate:.3} Mpps",
-            elapsed.as_secs_f64(),
-            totals.offered,
-            if forward == Forward::RxOnly { "taken" } else { "back" },
-            totals.wrong
-        );
+        let counts = match forward {
+            Forward::RxOnly => format!("taken {back}"),
+            Forward::TxOnly => format!("made {back}"),
+            _ => format!("offered {}  back {back}", totals.offered),
+        };
+        let seconds = elapsed.as_secs_f64();
+        let text = format!("{seconds:.1} s  {counts}  wrong {}  {rate:.3} Mpps", totals.wrong);
         if since >= LINE_PERIOD {
             (self.last_line, self.last_back) = (Instant::now(), back);
         }

@@ -18,6 +18,8 @@ pub struct ImageReport {
     pub ended_well: bool,
     /// Lines that begin with `barewire: error:`.
     pub errors: Vec<String>,
+    /// What happened that is no error: links that changed, troubles that were over, what is known of a card's firmware.
+    pub events: Vec<String>,
     /// Milliseconds from entry to ready.
     pub boot_ms: f64,
     /// Instruction set of its loops.
@@ -88,6 +90,8 @@ impl ImageReport {
         let value = |key: &str| pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
         let number = |key: &str| value(key).and_then(|value| value.parse::<u64>().ok());
         match rest.split(' ').next() {
+            Some("link" | "remark") => self.event(rest),
+            Some(word) if word.ends_with(':') => self.event(rest),
             Some("port") => {
                 let mut words = rest.split(' ').skip(1);
                 let index =
@@ -127,6 +131,17 @@ impl ImageReport {
                     self.boot_ms = ms;
                 }
             }
+        }
+    }
+
+    /// What it said of an option that it does not take, if that is why it ended.
+    pub fn refused_option(&self) -> Option<&str> {
+        self.errors.iter().map(String::as_str).find(|error| error.starts_with("option "))
+    }
+
+    fn event(&mut self, what: &str) {
+        if self.events.len() < MOST_ERRORS && !self.events.iter().any(|known| known == what) {
+            self.events.push(what.to_owned());
         }
     }
 

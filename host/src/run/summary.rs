@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::report::{CoreCounts, ImageReport, PortCounts};
 use super::{RunOptions, Unfit};
 use crate::qemu::Accel;
-use crate::traffic::Traffic;
+use crate::traffic::{Forward, Traffic};
 
 /// The account. Keys of the JSON object are never renamed.
 #[derive(Debug, Clone, Serialize)]
@@ -56,6 +56,8 @@ pub struct Summary {
     pub unfit_reasons: BTreeMap<&'static str, u64>,
     /// Frames of captures that the time did not suffice for.
     pub unsent: u64,
+    /// What the image told that is nothing wrong: links that changed, troubles that were over, remarks on cards.
+    pub events: Vec<String>,
     /// What else went wrong.
     pub problems: Vec<String>,
 }
@@ -121,11 +123,14 @@ impl Summary {
     pub fn new(parts: Parts<'_>) -> Self {
         let Parts { options, image, traffic, .. } = parts;
         let (totals, times) = (traffic.totals(), traffic.times());
+        let takes = options.forward == Forward::RxOnly;
         let active = match (times.started, times.last) {
+            (Some(_), _) if takes => parts.seconds,
             (Some(start), Some(last)) => last.duration_since(start).as_secs_f64(),
             _ => 0.0,
         };
-        let back = totals.returned + totals.generated;
+        // Where nothing comes back, what went in is the rate.
+        let back = if takes { totals.offered } else { totals.returned + totals.generated };
         let mpps = if active > 0.0 { back as f64 / active / 1e6 } else { 0.0 };
         let dropped = image.dropped();
         let mut problems = parts.problems;
@@ -151,6 +156,7 @@ impl Summary {
             ports,
             generated: totals.generated,
             unsent: traffic.unsent(),
+            events: image.events.clone(),
             problems,
             ..Self::of_nothing(options, parts.unfit)
         }
@@ -182,6 +188,7 @@ impl Summary {
             generated: 0,
             unfit_reasons: reasons.into_iter().filter(|(_, count)| *count > 0).collect(),
             unsent: 0,
+            events: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -279,6 +286,23 @@ fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
+impl Summary {
+    fn figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cores = if self.lcores == 1 { "1 core".into() } else { format!("{} cores", self.lcores) };
+        write!(
+            f,
+            "{} for {:.1} s with {} on {cores} under {}: {:.3} Mpps; ",
+            self.forward, self.seconds, self.isa, self.accel, self.mpps
+        )?;
+        match self.first_frame_ms {
+            Some(ms) => write!(f, "first frame back {ms:.0} ms after QEMU's start; ")?,
+            None if self.forward == Forward::RxOnly.name() => {}
+            None => write!(f, "no frame came back; ")?,
+        }
+        writeln!(f, "booted in {:.0} ms", self.boot_ms)
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -335,19 +359,14 @@ impl fmt::Display for Summary {
         if self.unsent > 0 {
             writeln!(f, "unsent {}: the time did not suffice for the whole capture", self.unsent)?;
         }
-        let first =
-            self.first_frame_ms.map_or_else(|| "never".into(), |ms| format!("{ms:.0} ms after QEMU's start"));
-        writeln!(
-            f,
-            "{} for {:.1} s with {} on {} under {}: {:.3} Mpps; first frame back {first}; booted in {:.0} ms",
-            self.forward,
-            self.seconds,
-            self.isa,
-            if self.lcores == 1 { "1 core".into() } else { format!("{} cores", self.lcores) },
-            self.accel,
-            self.mpps,
-            self.boot_ms
-        )?;
+        if self.isa.is_empty() {
+            writeln!(f, "{}: nothing was run", self.forward)?;
+        } else {
+            self.figures(f)?;
+        }
+        for event in &self.events {
+            writeln!(f, "told: {event}")?;
+        }
         for problem in &self.problems {
             writeln!(f, "problem: {problem}")?;
         }

@@ -109,8 +109,8 @@ pub struct Firmware {
     version: ((u16, u16), (u16, u16)),
 }
 
-/// Versions: firmware 6.0 with interface 1.7, which drivers know best.
-const FIRMWARE: (u16, u16) = (6, 0);
+/// Versions: firmware 6.1 with interface 1.7, the first that is not slow with small frames.
+const FIRMWARE: (u16, u16) = (6, 1);
 const BUILD: u32 = 48442;
 const API: (u16, u16) = (1, 7);
 
