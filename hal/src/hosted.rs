@@ -194,3 +194,49 @@ impl Bar for FakeBar {
         u64::from_le_bytes(data)
     }
 }
+
+/// A register window that is ordinary memory: a doorbell in it is one store, for whoever plays a device on the same core
+/// and measures what is in front of it.
+#[derive(Clone)]
+pub struct MemoryBar(DmaMemory);
+
+impl MemoryBar {
+    /// The registers in `memory`.
+    pub fn new(memory: DmaMemory) -> Self {
+        Self(memory)
+    }
+}
+
+impl Bar for MemoryBar {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    #[inline]
+    fn read32(&self, offset: u32) -> u32 {
+        self.0.load(offset as usize).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn write32(&self, offset: u32, value: u32) {
+        let _ = self.0.store(offset as usize, value);
+    }
+
+    fn read64(&self, offset: u32) -> u64 {
+        self.0.load(offset as usize).unwrap_or(u64::MAX)
+    }
+}
+
+/// The time stamp counter, after everything before has been executed and before anything behind is.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn time_stamp() -> u64 {
+    use core::arch::x86_64::{_mm_lfence, _rdtsc};
+    // SAFETY: reads a counter between two fences; every x86-64 CPU has all three, and the kernel lets user code read it.
+    unsafe {
+        _mm_lfence();
+        let ticks = _rdtsc();
+        _mm_lfence();
+        ticks
+    }
+}

@@ -71,7 +71,7 @@ pub struct Config {
     pub mode: Mode,
     /// `--burst`: most frames a poll, 1 to 512.
     pub burst: u16,
-    /// `--rxd`: descriptors of a receive ring, 64 to 4096, a multiple of 32.
+    /// `--rxd`: descriptors of a receive ring, 64 to 8160, a multiple of 32.
     pub rxd: u16,
     /// `--txd`: descriptors of a transmit ring, likewise.
     pub txd: u16,
@@ -317,10 +317,10 @@ impl Config {
     }
 }
 
-const RING_SIZE: &str = "a multiple of 32 from 64 to 4096";
+const RING_SIZE: &str = "a multiple of 32 from 64 to 8160";
 
 fn ring_size(value: &str) -> Option<u16> {
-    number(value, 64..=4096).filter(|size| size % 32 == 0).map(|size| size as u16)
+    number(value, 64..=8160).filter(|size| size % 32 == 0).map(|size| size as u16)
 }
 
 const UP_TO_64: &str = "a number from 1 to 64";
@@ -417,8 +417,8 @@ mod tests {
             ("--burst=513", "option --burst=513: a number from 1 to 512"),
             ("--burst=+5", "option --burst=+5: a number from 1 to 512"),
             ("--burst", "option --burst: a number from 1 to 512"),
-            ("--rxd=32", "option --rxd=32: a multiple of 32 from 64 to 4096"),
-            ("--txd=100", "option --txd=100: a multiple of 32 from 64 to 4096"),
+            ("--rxd=32", "option --rxd=32: a multiple of 32 from 64 to 8160"),
+            ("--txd=100", "option --txd=100: a multiple of 32 from 64 to 8160"),
             ("--forward-mode=fly", "option --forward-mode=fly: io, mac, macswap, rxonly or txonly"),
             ("--colour=red", "option --colour=red: is not known"),
             ("--eth-peer=16,02:00:00:00:00:00", "PORT,xx:xx:xx:xx:xx:xx, port 0 to 15"),

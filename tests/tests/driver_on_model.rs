@@ -101,7 +101,7 @@ fn a_port_comes_up_with_address_link_and_versions() {
 #[test]
 fn numbered_frames_come_back_in_order_for_every_ring() {
     for rx_desc in [RxDesc::B16, RxDesc::B32] {
-        for (rxd, txd) in [(64, 64), (96, 4096), (1024, 512), (544, 96), (4096, 64)] {
+        for (rxd, txd) in [(64, 64), (96, 4096), (1024, 512), (544, 96), (4096, 64), (8160, 8160)] {
             for mode in [Mode::Io, Mode::MacSwap] {
                 let mut ring = Loop::start(mode, rx_desc, rxd, txd);
                 let offered: Vec<_> =
@@ -365,7 +365,7 @@ fn setups_that_make_no_sense_are_refused() {
     let memory = port.machine.dma_alloc(layout.bytes(200), 4096).unwrap();
     let mut pool = Pool::new(memory.clone(), layout);
     let good = QueueSetup { descriptors: 64, memory, layout, isa: Isa::best() };
-    for descriptors in [0, 32, 65, 4128] {
+    for descriptors in [0, 32, 65, 8192] {
         let setup = QueueSetup { descriptors, ..good.clone() };
         assert!(matches!(driver.start_tx(0, &setup), Err(Error::Request { .. })), "{descriptors}");
     }

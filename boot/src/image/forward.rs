@@ -145,7 +145,7 @@ fn announce(
         let rx = streams().find(|stream| stream.rx_port == index).map(|stream| stream.rx.path());
         let tx = streams().find(|stream| stream.tx_port == index).map(|stream| stream.tx.path());
         println!(
-            "barewire: port {index} {} mac={} {link} {}{}",
+            "barewire: port {index} {} mac={} {link}{}{}",
             port.name,
             port.control.mac(),
             Told("rx", rx),

@@ -213,7 +213,7 @@ impl<M: Machine> I40e<M> {
             return Err(Error::Request { step: STEP, what, value: u64::from(queue) });
         }
         let descriptors = setup.descriptors;
-        if !(64..=4096).contains(&descriptors) || !descriptors.is_multiple_of(32) {
+        if !(64..=8160).contains(&descriptors) || !descriptors.is_multiple_of(32) {
             let value = u64::from(descriptors);
             return Err(Error::Request { step: STEP, what: "the number of descriptors", value });
         }

@@ -76,10 +76,10 @@ pub struct RunArgs {
     /// Most frames of a poll, 1 to 512
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     burst: u16,
-    /// Descriptors of a receive ring, a multiple of 32 from 64 to 4096
+    /// Descriptors of a receive ring, a multiple of 32 from 64 to 8160
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_ring)]
     rxd: u16,
-    /// Descriptors of a transmit ring, a multiple of 32 from 64 to 4096
+    /// Descriptors of a transmit ring, a multiple of 32 from 64 to 8160
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_ring)]
     txd: u16,
     /// Bytes of a receive descriptor: 16 or 32
@@ -140,8 +140,8 @@ fn parse_forward(text: &str) -> Result<Forward, String> {
 }
 
 fn parse_ring(text: &str) -> Result<u16, String> {
-    let size = text.parse().ok().filter(|size| (64..=4096).contains(size) && size % 32 == 0);
-    size.ok_or_else(|| "a multiple of 32 from 64 to 4096".into())
+    let size = text.parse().ok().filter(|size| (64..=8160).contains(size) && size % 32 == 0);
+    size.ok_or_else(|| "a multiple of 32 from 64 to 8160".into())
 }
 
 /// Entries of `--config`: port, queue, core.

@@ -98,7 +98,7 @@ mod tests {
             (&["barewire", "--colour"][..], "unexpected argument '--colour' found"),
             (&["barewire", "--burst", "0"], "invalid value '0' for '--burst <N>'"),
             (&["barewire", "--forward", "fly"], "invalid value 'fly' for '--forward <MODE>'"),
-            (&["barewire", "--rxd", "100"], "'100' for '--rxd <N>': a multiple of 32 from 64 to 4096"),
+            (&["barewire", "--rxd", "100"], "'100' for '--rxd <N>': a multiple of 32 from 64 to 8160"),
             (&["barewire", "fly"], "'fly'"),
         ] {
             let error = one_line(&Cli::try_parse_from(args).unwrap_err().to_string());
