@@ -30,7 +30,7 @@ fn refused(folder: &Path, args: &[&str], text: &str, files: usize) {
 fn options_out_of_range_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (args, text) in [
-        (&["--forward", "fly"][..], "io, mac, macswap, rxonly or txonly"),
+        (&["--forward", "fly"][..], "io, mac, macswap, 5tswap, recycle_mbufs, rxonly or txonly"),
         (&["--port", "e1000"], "the kind of port is i40e"),
         (&["--port", "i40e,speed=1"], "a port i40e has no speed"),
         (&["--port", "i40e,device=1533"], "device 1572 or 1583"),

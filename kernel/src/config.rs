@@ -239,7 +239,7 @@ impl Config {
         let wrong = |expected| ConfigError::new(option, value, expected);
         match option {
             "--forward-mode" => {
-                self.mode = Mode::from_name(value).ok_or(wrong("io, mac, macswap, rxonly or txonly"))?;
+                self.mode = Mode::from_name(value).ok_or(wrong(Mode::NAMES))?;
             }
             "--burst" => {
                 self.burst =
@@ -419,7 +419,10 @@ mod tests {
             ("--burst", "option --burst: a number from 1 to 512"),
             ("--rxd=32", "option --rxd=32: a multiple of 32 from 64 to 8160"),
             ("--txd=100", "option --txd=100: a multiple of 32 from 64 to 8160"),
-            ("--forward-mode=fly", "option --forward-mode=fly: io, mac, macswap, rxonly or txonly"),
+            (
+                "--forward-mode=fly",
+                "option --forward-mode=fly: io, mac, macswap, 5tswap, recycle_mbufs, rxonly or txonly",
+            ),
             ("--colour=red", "option --colour=red: is not known"),
             ("--eth-peer=16,02:00:00:00:00:00", "PORT,xx:xx:xx:xx:xx:xx, port 0 to 15"),
             ("--exit=isa-debug-exit:f4", "halt, reboot or isa-debug-exit:PORT"),

@@ -16,6 +16,40 @@ pub fn swapped(frame: &[u8]) -> Vec<u8> {
     [&frame[6..12], &frame[..6], &frame[12..]].concat()
 }
 
+/// `frame` with its addresses, those of its first IP header, and its UDP or TCP ports exchanged, as far as they are there:
+/// RFC 791, 8200, 768, 9293. Fragments but the first have no ports.
+pub fn five_tuple_swapped(frame: &[u8]) -> Vec<u8> {
+    let be16 = |at: usize| Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?));
+    let mut places = vec![(0, 6)];
+    let mut ip = 14;
+    while be16(ip - 2).is_some_and(|kind| kind == 0x8100 || kind == 0x88a8) {
+        ip += 4;
+    }
+    let mut next = None;
+    if be16(ip - 2) == Some(0x0800) && frame.len() >= ip + 20 {
+        let words = usize::from(frame[ip] % 16);
+        if words > 4 {
+            places.push((ip + 12, 4));
+            let offset = be16(ip + 6).unwrap_or(0) % 0x2000;
+            next = (offset == 0).then_some((frame[ip + 9], ip + 4 * words));
+        }
+    } else if be16(ip - 2) == Some(0x86dd) && frame.len() >= ip + 40 {
+        places.push((ip + 8, 16));
+        next = Some((frame[ip + 6], ip + 40));
+    }
+    if let Some((6 | 17, ports)) = next
+        && frame.len() >= ports + 4
+    {
+        places.push((ports, 2));
+    }
+    let mut swapped = frame.to_vec();
+    for (at, len) in places {
+        let (source, destination) = (&frame[at + len..at + 2 * len], &frame[at..at + len]);
+        swapped[at..at + 2 * len].copy_from_slice(&[source, destination].concat());
+    }
+    swapped
+}
+
 /// A UDP frame of `len` bytes, at least 46, number `n`, in IPv4, of a flow of its own: addresses and ports depend on `n`.
 /// RFC 791 and 768; without a UDP checksum, which may be left out.
 pub fn flow(n: u32, len: usize) -> Vec<u8> {

@@ -14,6 +14,7 @@ use rig::{captures, frames};
 fn main() -> ExitCode {
     let mut cases = vec![
         case("made_capture_io", |ground| made(ground, Forward::Io, 32)),
+        case("made_capture_recycle_mbufs", |ground| made(ground, Forward::RecycleMbufs, 32)),
         case("made_capture_macswap_16_byte_descriptors", |ground| made(ground, Forward::MacSwap, 16)),
         case("nothing_to_offer_is_no_failure", nothing_to_offer),
         case("rxonly_accounts_for_every_frame", rxonly),
@@ -23,7 +24,9 @@ fn main() -> ExitCode {
     ];
     for path in captures::shared() {
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        for (mode, forward) in [("io", Forward::Io), ("macswap", Forward::MacSwap)] {
+        for (mode, forward) in
+            [("io", Forward::Io), ("macswap", Forward::MacSwap), ("5tswap", Forward::FiveTupleSwap)]
+        {
             let path = path.clone();
             cases.push(case(format!("{name}_{mode}"), move |ground| through(ground, &path, forward, 32)));
         }
@@ -58,6 +61,7 @@ fn through(ground: &Ground, path: &Path, forward: Forward, rx_desc: u8) -> Resul
     let carried = captures::carried(&records);
     let want: Vec<Vec<u8>> = match forward {
         Forward::MacSwap => carried.iter().map(|frame| frames::swapped(frame)).collect(),
+        Forward::FiveTupleSwap => carried.iter().map(|frame| frames::five_tuple_swapped(frame)).collect(),
         _ => carried.clone(),
     };
     ensure(summary.good(), || summary.to_string())?;

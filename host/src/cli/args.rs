@@ -55,7 +55,7 @@ pub struct RunArgs {
     /// Bytes of each frame without FCS, 60 to 9728 (with txonly to 2048), instead of the Internet mix
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=9728))]
     frame_size: Option<u16>,
-    /// Forwarding mode: io, mac, macswap, rxonly or txonly
+    /// Forwarding mode: io, mac, macswap, 5tswap, recycle_mbufs, rxonly or txonly
     #[arg(long, value_name = "MODE", default_value = "macswap", value_parser = parse_forward)]
     forward: Forward,
     /// Cores of the machine, 1 to 64
@@ -136,7 +136,7 @@ pub struct QemuArgs {
 }
 
 fn parse_forward(text: &str) -> Result<Forward, String> {
-    Forward::from_name(text).ok_or_else(|| "io, mac, macswap, rxonly or txonly".into())
+    Forward::from_name(text).ok_or_else(|| kernel::forward::Mode::NAMES.into())
 }
 
 fn parse_ring(text: &str) -> Result<u16, String> {

@@ -9,6 +9,10 @@ pub enum Forward {
     Mac,
     /// With their addresses exchanged.
     MacSwap,
+    /// With source and destination of Ethernet, IP, and UDP or TCP exchanged.
+    FiveTupleSwap,
+    /// As they were.
+    RecycleMbufs,
     /// Nothing comes back.
     RxOnly,
     /// The image makes frames of its own.
@@ -17,7 +21,15 @@ pub enum Forward {
 
 impl Forward {
     /// All modes.
-    pub const ALL: [Self; 5] = [Self::Io, Self::Mac, Self::MacSwap, Self::RxOnly, Self::TxOnly];
+    pub const ALL: [Self; 7] = [
+        Self::Io,
+        Self::Mac,
+        Self::MacSwap,
+        Self::FiveTupleSwap,
+        Self::RecycleMbufs,
+        Self::RxOnly,
+        Self::TxOnly,
+    ];
 
     /// testpmd's name.
     pub const fn name(self) -> &'static str {
@@ -25,6 +37,8 @@ impl Forward {
             Self::Io => "io",
             Self::Mac => "mac",
             Self::MacSwap => "macswap",
+            Self::FiveTupleSwap => "5tswap",
+            Self::RecycleMbufs => "recycle_mbufs",
             Self::RxOnly => "rxonly",
             Self::TxOnly => "txonly",
         }
@@ -37,7 +51,7 @@ impl Forward {
 
     /// Frames come back.
     pub const fn returns(self) -> bool {
-        matches!(self, Self::Io | Self::Mac | Self::MacSwap)
+        !matches!(self, Self::RxOnly | Self::TxOnly)
     }
 }
 
@@ -61,15 +75,52 @@ pub fn is_right(forward: Forward, macs: &Macs, port: usize, offered: &[u8], back
     if back.len() != offered.len() || back.len() < 12 {
         return false;
     }
+    if forward == Forward::FiveTupleSwap {
+        return back == five_tuple_swapped(offered);
+    }
     let (addresses, rest) = back.split_at(12);
     let (destination, source) = addresses.split_at(6);
     let good = match forward {
-        Forward::Io => addresses == &offered[..12],
+        Forward::Io | Forward::RecycleMbufs => addresses == &offered[..12],
         Forward::MacSwap => destination == &offered[6..12] && source == &offered[..6],
         Forward::Mac => destination == Macs::peer(port) && source == macs.own(port),
-        Forward::RxOnly | Forward::TxOnly => false,
+        Forward::FiveTupleSwap | Forward::RxOnly | Forward::TxOnly => false,
     };
     good && rest == &offered[12..]
+}
+
+/// `frame` with source and destination exchanged in each layer that is there: behind any tags, the first IP header, and the
+/// ports where there are some.
+fn five_tuple_swapped(frame: &[u8]) -> Vec<u8> {
+    let mut swapped = frame.to_vec();
+    let mut exchange = |at: usize, len: usize| {
+        if let Some(pair) = swapped.get_mut(at..at + 2 * len) {
+            pair.rotate_left(len);
+        }
+    };
+    exchange(0, 6);
+    let kind = |at: usize| frame.get(at..at + 2);
+    let mut at = 12;
+    while matches!(kind(at), Some([0x81, 0x00] | [0x88, 0xa8])) {
+        at += 4;
+    }
+    let ip = frame.get(at + 2..).unwrap_or_default();
+    let (protocol, ports) = match kind(at) {
+        Some([0x08, 0x00]) if ip.len() >= 20 && ip[0] & 0xf >= 5 => {
+            exchange(at + 14, 4);
+            let first = ip[6] & 0x1f == 0 && ip[7] == 0;
+            (ip[9], first.then_some(usize::from(ip[0] & 0xf) * 4))
+        }
+        Some([0x86, 0xdd]) if ip.len() >= 40 => {
+            exchange(at + 10, 16);
+            (ip[6], Some(40))
+        }
+        _ => return swapped,
+    };
+    if let (6 | 17, Some(ports)) = (protocol, ports) {
+        exchange(at + 2 + ports, 2);
+    }
+    swapped
 }
 
 /// Whether a frame that port `port` sent is one of `txonly`: testpmd's UDP frame, here of `len` bytes, 198.18.0.1 to

@@ -8,6 +8,7 @@ use crate::drops::DropReason;
 use crate::pool::Buffers;
 use crate::port::{MacAddr, Touch};
 
+pub mod five_tuple;
 pub mod scalar;
 pub mod txonly;
 pub mod vector;
@@ -24,6 +25,10 @@ pub enum Mode {
     Mac,
     /// Exchanges source and destination address.
     MacSwap,
+    /// Exchanges source and destination of Ethernet, IP, and UDP or TCP.
+    FiveTupleSwap,
+    /// As `io`: sent buffers always go straight back to the receive ring.
+    RecycleMbufs,
     /// Receives and drops.
     RxOnly,
     /// Makes frames and sends them, receives nothing.
@@ -32,7 +37,18 @@ pub enum Mode {
 
 impl Mode {
     /// All modes, in the order in which they are listed.
-    pub const ALL: [Self; 5] = [Self::Io, Self::Mac, Self::MacSwap, Self::RxOnly, Self::TxOnly];
+    pub const ALL: [Self; 7] = [
+        Self::Io,
+        Self::Mac,
+        Self::MacSwap,
+        Self::FiveTupleSwap,
+        Self::RecycleMbufs,
+        Self::RxOnly,
+        Self::TxOnly,
+    ];
+
+    /// Their names, as an error tells them.
+    pub const NAMES: &'static str = "io, mac, macswap, 5tswap, recycle_mbufs, rxonly or txonly";
 
     /// testpmd's name.
     pub const fn name(self) -> &'static str {
@@ -40,6 +56,8 @@ impl Mode {
             Self::Io => "io",
             Self::Mac => "mac",
             Self::MacSwap => "macswap",
+            Self::FiveTupleSwap => "5tswap",
+            Self::RecycleMbufs => "recycle_mbufs",
             Self::RxOnly => "rxonly",
             Self::TxOnly => "txonly",
         }
@@ -129,7 +147,7 @@ impl ForwardMode for Forwarder {
 
     fn touch(&self) -> Option<Touch> {
         match self.mode {
-            Mode::Io => Some(Touch::Nothing),
+            Mode::Io | Mode::RecycleMbufs => Some(Touch::Nothing),
             Mode::MacSwap => Some(Touch::SwapAddresses),
             _ => None,
         }
@@ -137,9 +155,10 @@ impl ForwardMode for Forwarder {
 
     fn forward(&mut self, memory: &DmaMemory, route: &Route, burst: &mut Burst) -> Verdict {
         match self.mode {
-            Mode::Io | Mode::TxOnly => {}
+            Mode::Io | Mode::RecycleMbufs | Mode::TxOnly => {}
             Mode::Mac => vector::mac(self.isa, memory, route, burst),
             Mode::MacSwap => vector::macswap(self.isa, memory, burst),
+            Mode::FiveTupleSwap => five_tuple::swap(self.isa, memory, burst),
             Mode::RxOnly => return Verdict::Drop(DropReason::RxOnly),
         }
         Verdict::Send
