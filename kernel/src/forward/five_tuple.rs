@@ -218,8 +218,8 @@ mod tests {
         for len in 1..=whole.len() {
             let done = match len {
                 ..12 => 0,
-                ..34 => 12,
-                ..42 => 34,
+                12..34 => 12,
+                34..42 => 34,
                 _ => len,
             };
             let want = with(&[&all_swapped[..done], &whole[done..len]]);
