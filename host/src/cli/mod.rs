@@ -45,7 +45,12 @@ fn failed(failure: &Failure) -> ExitCode {
 fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let kept: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with("For more")).collect();
-    kept.join(" ").trim_start_matches("error: ").to_owned()
+    let line = kept.join(" ").trim_start_matches("error: ").to_owned();
+    // A command that comes late, and a word that is none.
+    if line.contains("subcommand") {
+        return format!("{line}; the commands are run, model and qemu, and options come behind them");
+    }
+    line
 }
 
 fn run_command(args: &args::RunArgs) -> Result<ExitCode, Failure> {
@@ -99,7 +104,8 @@ mod tests {
             (&["barewire", "--burst", "0"], "invalid value '0' for '--burst <N>'"),
             (&["barewire", "--forward", "fly"], "invalid value 'fly' for '--forward <MODE>'"),
             (&["barewire", "--rxd", "100"], "'100' for '--rxd <N>': a multiple of 32 from 64 to 8160"),
-            (&["barewire", "fly"], "'fly'"),
+            (&["barewire", "fly"], "'fly'; the commands are run, model and qemu"),
+            (&["barewire", "--cpus", "2", "run"], "options come behind them"),
         ] {
             let error = one_line(&Cli::try_parse_from(args).unwrap_err().to_string());
             assert!(error.contains(text) && !error.contains('\n'), "{args:?}: {error}");

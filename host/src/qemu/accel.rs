@@ -44,6 +44,8 @@ pub fn choose(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Accel, Failure> {
     let mut probe = |qemu, image| {
+        let kvm = std::fs::File::options().read(true).write(true).open("/dev/kvm");
+        kvm.map_err(|error| format!("/dev/kvm: {error}"))?;
         progress("trying KVM, for two seconds at most");
         probe(qemu, image)
     };
@@ -57,11 +59,6 @@ pub fn choose(
 }
 
 fn probe(qemu: &Qemu, image: &Path) -> Result<(), String> {
-    std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/kvm")
-        .map_err(|error| format!("/dev/kvm: {error}"))?;
     let mut machine = Machine::new(Accel::Kvm, image.to_owned(), "--self-test=simd".into(), Vec::new());
     machine.memory = 64;
     let mut command = machine.command(qemu);
