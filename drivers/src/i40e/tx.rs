@@ -22,9 +22,10 @@ use super::{MAX_FRAME, MAX_TX_BUFFERS, MIN_FRAME};
 /// In the place of a buffer: buffers start behind their headroom, and this is no such place.
 const NO_BUFFER: u32 = u32::MAX;
 
-/// A transmit queue. The buffer of a context descriptor is [`NO_BUFFER`].
+/// A transmit queue.
 pub struct Tx<B> {
     index: usize,
+    /// The buffer of a context descriptor is [`NO_BUFFER`].
     pub(super) slots: BufferRing<2>,
     pub(super) tail: Doorbell<B>,
     /// Device address of byte 0 of the packet memory, and its bytes.
