@@ -5,6 +5,7 @@ use std::vec::Vec;
 
 use hal::DescRing;
 use hal::hosted::FakeBar;
+use hal::simd::{Isa, Level};
 use kernel::{Burst, DropReason, Packet, RxQueue};
 
 use super::super::Rx;
@@ -145,9 +146,13 @@ fn a_frame_in_five_buffers_is_handed_out_whole() {
 /// What is no good frame is dropped once, under its name, and what follows is handed out.
 #[test]
 fn bad_frames_are_dropped_under_a_name() {
+    Level::ALL.into_iter().filter_map(Isa::exactly).for_each(drops_bad_frames);
+}
+
+fn drops_bad_frames(isa: Isa) {
     const RXE: u64 = 1 << 19;
     const OVERSIZE: u64 = 1 << 25;
-    let mut bench = Bench::new(64, 32, 200);
+    let mut bench = Bench::with_isa(64, 32, 200, isa);
     let mut rx = queue(&bench);
     rx.arm(&mut bench.pool);
     let mut burst = Burst::new();

@@ -72,8 +72,11 @@ macro_rules! vector_loops {
             let mut taken = Taken::default();
             loop {
                 let (frames, bytes) = fetch_groups(ring, burst, taken.entries, limit - taken.frames);
-                ring.took(frames, bytes);
-                taken.add(frames, bytes);
+                // Nothing taken is nothing new: a mark that is seen in part goes on being counted.
+                if frames > 0 {
+                    ring.took(frames, bytes);
+                    taken.add(frames, bytes);
+                }
                 if taken.frames == limit
                     || !ring.take_next(&mut taken, burst.spare(), (limit, GROUP - 1), buffers)
                 {
