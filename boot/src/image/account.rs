@@ -1,12 +1,13 @@
 //! The end: every queue is stopped, everything is told that was counted, by port and by core, and the cards are given
 //! back.
 
-use core::fmt;
+use core::time::Duration;
 
-use drivers::i40e::{Error, Rx, Trouble, Tx};
-use hal::bare::MmioBar;
+use drivers::i40e::{Error, RingWatch, Rx, Tx};
+use hal::Clock;
+use hal::bare::{MmioBar, TscClock};
 use kernel::config::{MAX_CORES, MAX_PORTS};
-use kernel::lcore::Stream;
+use kernel::lcore::{MAX_STREAMS, Stream, Streams};
 use kernel::port::{PortControl, QueueCounters};
 use kernel::report::{self, CoreReport, PortReport};
 use kernel::{DropReason, Pool, RxQueue, TxQueue};
@@ -18,6 +19,8 @@ use crate::streams::Share;
 
 /// Most polls for what has arrived when the end is said: several rings full.
 const DRAIN_POLLS: usize = 4096;
+/// Between the two looks at a core's rings.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// What was counted, of cores that have stopped.
 pub struct Account {
@@ -43,11 +46,12 @@ impl Account {
 
     /// Stops the queues of a core that does not poll them any more, and adds what it counted. Says whether everything
     /// went well.
-    pub fn stop(&mut self, share: &mut Share, ports: &mut Ports) -> bool {
+    pub fn stop(&mut self, share: &mut Share, ports: &mut Ports, clock: &TscClock) -> bool {
         let mut good = true;
         let mut report = CoreReport { streams: share.core.streams.len(), ..Default::default() };
         // Whoever said the end may have sent just before.
         share.core.drain(DRAIN_POLLS);
+        tell_stuck(&share.core.streams, ports, clock);
         while let Some(stream) = share.core.streams.pop() {
             good &= self.stop_stream(stream, &mut share.core.pool, ports, &mut report);
         }
@@ -82,9 +86,6 @@ impl Account {
         let (mut received, mut sent) = (stream.rx.counters(), stream.tx.counters());
         let mut drops = stream.all_drops();
         let (rx_queue, tx_queue) = (stream.rx.index(), stream.tx.index());
-        for trouble in stuck(&stream, ports).into_iter().flatten() {
-            println!("barewire: error: {trouble}");
-        }
         let port = &mut ports[stream.rx_port];
         let left = settle(port.control.stop_rx(stream.rx, pool), &port.name);
         let port = &mut ports[stream.tx_port];
@@ -142,29 +143,23 @@ impl Account {
     }
 }
 
-/// What holds up a stream whose queues nobody polls any more.
-fn stuck(stream: &Stream<Rx<MmioBar>, Tx<MmioBar>>, ports: &Ports) -> [Option<Stuck>; 2] {
-    let (rx, tx) = (&ports[stream.rx_port], &ports[stream.tx_port]);
-    let (mut rx_watch, mut tx_watch) = Default::default();
-    // A trouble is one that was there at two looks.
-    rx.control.rx_trouble(&stream.rx, &mut rx_watch);
-    tx.control.tx_trouble(&stream.tx, &mut tx_watch);
-    let of = |port: &Port, trouble| Stuck { port: port.name.clone(), trouble };
-    [
-        rx.control.rx_trouble(&stream.rx, &mut rx_watch).map(|trouble| of(rx, trouble)),
-        tx.control.tx_trouble(&stream.tx, &mut tx_watch).map(|trouble| of(tx, trouble)),
-    ]
-}
-
-/// A port with a queue that does not go on.
-struct Stuck {
-    port: report::PortName,
-    trouble: Trouble,
-}
-
-impl fmt::Display for Stuck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.port, self.trouble)
+/// Names what holds up streams whose queues nobody polls any more.
+fn tell_stuck(streams: &Streams<Rx<MmioBar>, Tx<MmioBar>>, ports: &Ports, clock: &TscClock) {
+    let mut watches = [const { (RingWatch::new(), RingWatch::new()) }; MAX_STREAMS];
+    // A mark that is only late is no trouble: one is what was there at two looks, some time apart.
+    for look in 0..2 {
+        for (stream, (rx_watch, tx_watch)) in streams.iter().zip(&mut watches) {
+            let (rx, tx) = (&ports[stream.rx_port], &ports[stream.tx_port]);
+            if let Some(trouble) = rx.control.rx_trouble(&stream.rx, rx_watch) {
+                println!("barewire: error: {}: {trouble}", rx.name);
+            }
+            if let Some(trouble) = tx.control.tx_trouble(&stream.tx, tx_watch) {
+                println!("barewire: error: {}: {trouble}", tx.name);
+            }
+        }
+        if look == 0 {
+            clock.delay(BETWEEN_LOOKS);
+        }
     }
 }
 

@@ -59,11 +59,11 @@ pub fn run(boot: BootMachine, mut ports: Ports, config: &Config, entered: u64) -
     let mut good = true;
     let mut account = account::Account::new(&ports, config.card.xstats);
     if let Some(share) = &mut own {
-        good &= account.stop(share, &mut ports);
+        good &= account.stop(share, &mut ports, boot.clock());
     }
     for number in others {
         good &= match take_back(&boot, number) {
-            Some(mut work) => account.stop(&mut work.share, &mut ports),
+            Some(mut work) => account.stop(&mut work.share, &mut ports, boot.clock()),
             None => {
                 println!("barewire: error: core {number} did not stop within {} s", STOP_LIMIT.as_secs());
                 false

@@ -9,7 +9,6 @@ use hal::pci::access::{Ecam, Ports};
 use hal::pci::{Address, ConfigSpace};
 use hal::simd::{Isa, Level};
 use hal::{Clock, Machine, PhysAddr};
-
 use kernel::config::MAX_CORES;
 use spin::mutex::SpinMutex;
 

@@ -108,6 +108,11 @@ impl fmt::Display for Trouble {
 pub struct RingWatch(Option<(Trouble, u64)>);
 
 impl RingWatch {
+    /// Nothing was seen yet.
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
     /// Tells a trouble that was there at the last look already, with the same number of frames through the queue.
     fn tell(&mut self, now: Option<Trouble>, frames: u64) -> Option<Trouble> {
         let before = core::mem::replace(&mut self.0, now.map(|trouble| (trouble, frames)));

@@ -233,7 +233,7 @@ impl<B: Bar> Tx<B> {
         while !offsets.is_empty() {
             let written = self.write_front(offsets, metas);
             let rest = (offsets.get(written..), metas.get(written..));
-            let (0.., Some(more), Some(of_more)) = (written, rest.0, rest.1) else { return };
+            let (1.., Some(more), Some(of_more)) = (written, rest.0, rest.1) else { return };
             (offsets, metas) = (more, of_more);
         }
     }

@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use hal::DmaMemory;
 use hal::simd::{Avx2, Headers, sse};
 
-use super::{by_groups, scalar};
+use super::{by_groups, change_four, scalar};
 use crate::burst::Burst;
 use crate::forward::Route;
 
@@ -22,18 +22,8 @@ pub fn macswap(_: Avx2, headers: Headers<'_>, memory: &DmaMemory, burst: &Burst)
 pub fn exchange(headers: Headers<'_>, offsets: &[u32; 8]) -> bool {
     let Some(starts) = headers.eight(offsets) else { return false };
     let exchange = _mm_setr_epi8(6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5, 12, 13, 14, 15);
-    macro_rules! exchange_four {
-        ($($at:literal)*) => {
-            let frames = [$(starts.load::<$at>()),*];
-            let [a, b, c, d] = frames.map(|frame| _mm_shuffle_epi8(frame, exchange));
-            exchange_four!(@store [a b c d] [$($at)*]);
-        };
-        (@store [$($frame:ident)*] [$($at:literal)*]) => {
-            $(starts.store::<$at>($frame);)*
-        };
-    }
-    exchange_four!(0 1 2 3);
-    exchange_four!(4 5 6 7);
+    change_four!(starts, |header| _mm_shuffle_epi8(header, exchange), 0 1 2 3);
+    change_four!(starts, |header| _mm_shuffle_epi8(header, exchange), 4 5 6 7);
     true
 }
 
@@ -49,18 +39,8 @@ pub fn mac(
     let addresses = sse::load(addresses);
     let group = |offsets: &[u32; 8]| {
         let Some(starts) = headers.eight(offsets) else { return false };
-        macro_rules! write_four {
-            ($($at:literal)*) => {
-                let frames = [$(starts.load::<$at>()),*];
-                let [a, b, c, d] = frames.map(|frame| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, frame));
-                write_four!(@store [a b c d] [$($at)*]);
-            };
-            (@store [$($frame:ident)*] [$($at:literal)*]) => {
-                $(starts.store::<$at>($frame);)*
-            };
-        }
-        write_four!(0 1 2 3);
-        write_four!(4 5 6 7);
+        change_four!(starts, |header| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, header), 0 1 2 3);
+        change_four!(starts, |header| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, header), 4 5 6 7);
         true
     };
     by_groups!(burst, 8, group, |offsets, metas, first| scalar::mac_part(

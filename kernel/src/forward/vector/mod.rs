@@ -88,5 +88,19 @@ macro_rules! by_groups {
 }
 use by_groups;
 
+/// Changes four headers: all loads first, then all changes, then all stores.
+macro_rules! change_four {
+    ($starts:expr, $change:expr, $a:literal $b:literal $c:literal $d:literal) => {{
+        let headers =
+            [$starts.load::<$a>(), $starts.load::<$b>(), $starts.load::<$c>(), $starts.load::<$d>()];
+        let [a, b, c, d] = headers.map($change);
+        $starts.store::<$a>(a);
+        $starts.store::<$b>(b);
+        $starts.store::<$c>(c);
+        $starts.store::<$d>(d);
+    }};
+}
+use change_four;
+
 #[cfg(test)]
 mod tests;

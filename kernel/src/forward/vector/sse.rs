@@ -6,7 +6,7 @@ use hal::DmaMemory;
 use hal::simd::headers::Starts;
 use hal::simd::{Headers, Ssse3, sse};
 
-use super::{by_groups, scalar};
+use super::{by_groups, change_four, scalar};
 use crate::burst::Burst;
 use crate::forward::Route;
 
@@ -30,12 +30,7 @@ pub fn exchange(headers: Headers<'_>, offsets: &[u32; 8]) -> bool {
 #[target_feature(enable = "ssse3,sse4.1")]
 fn exchange_four(starts: &Starts<'_, 4>) -> bool {
     let exchange = _mm_setr_epi8(6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5, 12, 13, 14, 15);
-    let frames = [starts.load::<0>(), starts.load::<1>(), starts.load::<2>(), starts.load::<3>()];
-    let [a, b, c, d] = frames.map(|frame| _mm_shuffle_epi8(frame, exchange));
-    starts.store::<0>(a);
-    starts.store::<1>(b);
-    starts.store::<2>(c);
-    starts.store::<3>(d);
+    change_four!(starts, |header| _mm_shuffle_epi8(header, exchange), 0 1 2 3);
     true
 }
 
@@ -51,17 +46,7 @@ pub fn mac(
     let addresses = sse::load(addresses);
     let group = |offsets: &[u32; 4]| {
         let Some(starts) = headers.four(offsets) else { return false };
-        macro_rules! write_four {
-            ($($at:literal)*) => {
-                let frames = [$(starts.load::<$at>()),*];
-                let [a, b, c, d] = frames.map(|frame| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, frame));
-                write_four!(@store [a b c d] [$($at)*]);
-            };
-            (@store [$($frame:ident)*] [$($at:literal)*]) => {
-                $(starts.store::<$at>($frame);)*
-            };
-        }
-        write_four!(0 1 2 3);
+        change_four!(starts, |header| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, header), 0 1 2 3);
         true
     };
     by_groups!(burst, 4, group, |offsets, metas, first| scalar::mac_part(
