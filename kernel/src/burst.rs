@@ -1,5 +1,6 @@
 //! A burst: up to 512 packets between a receive and a transmit, as a structure of arrays that stays in L1.
 
+use crate::drops::{DropReason, Drops};
 use crate::packet::{Meta, Packet};
 use crate::pool::Buffers;
 
@@ -166,8 +167,43 @@ impl Burst {
         }
     }
 
+    /// Takes frames out: each whose `reason` is something is counted under it, and its buffers are given back. The others
+    /// close up, in their order. `reason` is called once a frame, with its buffers and their metadata.
+    pub fn sift(
+        &mut self,
+        buffers: &mut (impl Buffers + ?Sized),
+        drops: &mut Drops,
+        mut reason: impl FnMut(&[u32], &[Meta]) -> Option<DropReason>,
+    ) {
+        let (mut from, mut to) = (self.head, self.head);
+        while from < self.tail {
+            let rest = self.metas.get(from..self.tail).unwrap_or_default();
+            let last = rest.iter().position(|meta| meta.is_last()).unwrap_or(rest.len().saturating_sub(1));
+            let range = from..from + last + 1;
+            let (Some(offsets), Some(metas)) =
+                (self.buffers.get(range.clone()), self.metas.get(range.clone()))
+            else {
+                break;
+            };
+            if let Some(reason) = reason(offsets, metas) {
+                drops.add(reason, 1);
+                self.bytes = self.bytes.saturating_sub(metas.iter().map(|meta| u64::from(meta.len())).sum());
+                buffers.give(offsets);
+            } else {
+                self.buffers.copy_within(range.clone(), to);
+                self.metas.copy_within(range.clone(), to);
+                to += range.len();
+            }
+            from = range.end;
+        }
+        self.tail = to;
+        if self.is_empty() {
+            self.release(0);
+        }
+    }
+
     /// Gives every buffer back; returns how many whole frames that were.
-    pub fn give_back(&mut self, buffers: &mut impl Buffers) -> usize {
+    pub fn give_back(&mut self, buffers: &mut (impl Buffers + ?Sized)) -> usize {
         let frames = if self.plain { self.len() } else { self.frames() };
         buffers.give(self.buffers());
         self.release(self.len());
@@ -225,6 +261,56 @@ mod tests {
         let mut burst = Burst::new();
         burst.push(packet(7)).unwrap();
         assert_eq!(burst.append(|buffers, metas| buffers.len() + metas.len()), 511);
+    }
+
+    /// Gives back into a list.
+    struct Given(std::vec::Vec<u32>);
+
+    impl Buffers for Given {
+        fn take(&mut self) -> Option<u32> {
+            None
+        }
+        fn take_block(&mut self, _: &mut [u32; crate::BLOCK]) -> bool {
+            false
+        }
+        fn give(&mut self, buffers: &[u32]) {
+            self.0.extend(buffers);
+        }
+    }
+
+    #[test]
+    fn what_is_sifted_out_is_counted_and_given_back() {
+        for plain in [true, false] {
+            let mut burst = Burst::new();
+            let (buffers, metas) = burst.spare();
+            buffers[..4].copy_from_slice(&[1, 2, 3, 4]);
+            metas[..4].copy_from_slice(&[60, 61, 62, 63].map(Meta::frame));
+            burst.commit(4, plain.then_some(60 + 61 + 62 + 63));
+            let (mut given, mut drops) = (Given(std::vec::Vec::new()), Drops::default());
+            burst.sift(&mut given, &mut drops, |buffers, _| {
+                (buffers[0] % 2 == 0).then_some(DropReason::RxOnly)
+            });
+            assert_eq!((burst.buffers(), burst.plain()), (&[1, 3][..], plain.then_some(60 + 62)));
+            assert_eq!((&given.0[..], drops.get(DropReason::RxOnly)), (&[2, 4][..], 2));
+            burst.sift(&mut given, &mut drops, |_, _| Some(DropReason::RxOnly));
+            assert_eq!((burst.len(), burst.plain(), drops.total()), (0, Some(0), 4));
+        }
+    }
+
+    #[test]
+    fn a_frame_is_sifted_with_all_its_buffers() {
+        let mut burst = Burst::new();
+        for (buffer, meta) in
+            [(1, Meta::segment(9)), (2, Meta::frame(9)), (3, Meta::frame(9)), (4, Meta::segment(9))]
+        {
+            burst.push(Packet { buffer, meta }).unwrap();
+        }
+        let (mut given, mut drops) = (Given(std::vec::Vec::new()), Drops::default());
+        burst.sift(&mut given, &mut drops, |buffers, metas| {
+            (buffers.len() == 2 && metas[1].is_last()).then_some(DropReason::RxOnly)
+        });
+        // The rest of the last one has not come.
+        assert_eq!((burst.buffers(), &given.0[..], drops.total()), (&[3, 4][..], &[1, 2][..], 1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use heapless::{String, Vec};
 
 use crate::burst::BURST_MAX;
 use crate::card::CardOptions;
-use crate::forward::{Mode, txonly};
+use crate::forward::{Mode, ModeOptions};
 use crate::port::MacAddr;
 use crate::topology::Topology;
 
@@ -91,8 +91,17 @@ pub struct Config {
     pub topology: Topology,
     /// `--eth-peer=PORT,MAC`: 02:00:00:00:00:PORT where nothing is said.
     pub eth_peers: [MacAddr; MAX_PORTS],
-    /// `--txpkts`: bytes of a `txonly` frame without FCS.
-    pub txpkts: u16,
+    /// What modes are told.
+    pub modes: ModeOptions,
+    /// `--tx-first` or `--tx-first=BURSTS`: bursts of `txonly`'s frames that are sent on each stream before forwarding
+    /// starts, 0 to 1000.
+    pub tx_first: u16,
+    /// `--retry`: frames that find no room are tried again, as testpmd's `set fwd MODE retry` says.
+    pub retry: bool,
+    /// `--burst-tx-retry-num`: so many times, 1 to 65535.
+    pub burst_tx_retry_num: u16,
+    /// `--burst-tx-delay-time`: microseconds between two tries, 0 to 65535.
+    pub burst_tx_delay_us: u16,
     /// `--isa=auto|scalar|ssse3|avx2|avx512`: `None` is the best that the CPU has.
     pub isa: Option<Level>,
     /// `--no-promiscuous`: only frames for the port's own address and broadcasts.
@@ -124,7 +133,11 @@ impl Default for Config {
             total_num_mbufs: None,
             topology: Topology::default(),
             eth_peers,
-            txpkts: txonly::DEFAULT_LEN,
+            modes: ModeOptions::default(),
+            tx_first: 0,
+            retry: false,
+            burst_tx_retry_num: 64,
+            burst_tx_delay_us: 1,
             isa: None,
             promiscuous: true,
             card: CardOptions::default(),
@@ -145,6 +158,13 @@ pub struct ConfigError {
 impl ConfigError {
     fn new(option: &str, value: &str, expected: &'static str) -> Self {
         Self { option: cut(option), value: cut(value), expected }
+    }
+
+    fn of_number(option: &str, number: u32, expected: &'static str) -> Self {
+        let mut value = String::new();
+        // Ten digits fit.
+        let _ = fmt::Write::write_fmt(&mut value, format_args!("{number}"));
+        Self { option: cut(option), value, expected }
     }
 }
 
@@ -187,7 +207,9 @@ impl Config {
             match option {
                 "--no-promiscuous" if value.is_none() => config.promiscuous = false,
                 "--promiscuous" if value.is_none() => config.promiscuous = true,
-                _ if value.is_none() && config.card.set_flag(option) => {}
+                "--retry" if value.is_none() => config.retry = true,
+                "--tx-first" if value.is_none() => config.tx_first = 1,
+                _ if value.is_none() && (config.card.set_flag(option) || config.modes.set_flag(option)) => {}
                 _ if !Self::is_known(option) => {
                     return Err(ConfigError::new(option, value.unwrap_or(""), "is not known"));
                 }
@@ -214,7 +236,7 @@ impl Config {
     }
 
     fn is_known(option: &str) -> bool {
-        const WITH_VALUE: [&str; 16] = [
+        const WITH_VALUE: [&str; 18] = [
             "--forward-mode",
             "--burst",
             "--rxd",
@@ -227,12 +249,15 @@ impl Config {
             "--total-num-mbufs",
             "--port-topology",
             "--eth-peer",
-            "--txpkts",
+            "--tx-first",
+            "--burst-tx-retry-num",
+            "--burst-tx-delay-time",
             "--isa",
             "--exit",
             "--self-test",
         ];
-        WITH_VALUE.contains(&option) || CardOptions::WITH_VALUE.contains(&option)
+        let tables: [&[&str]; 3] = [&WITH_VALUE, &CardOptions::WITH_VALUE, &ModeOptions::WITH_VALUE];
+        tables.iter().any(|table| table.contains(&option))
     }
 
     fn set(&mut self, option: &str, value: &str) -> Result<(), ConfigError> {
@@ -266,10 +291,17 @@ impl Config {
                 self.topology = Topology::from_name(value).ok_or(wrong("paired, chained or loop"))?;
             }
             "--eth-peer" => self.set_eth_peer(value).ok_or(wrong("PORT,xx:xx:xx:xx:xx:xx, port 0 to 15"))?,
-            "--txpkts" => {
-                let (least, most) = (*txonly::LEN_RANGE.start(), *txonly::LEN_RANGE.end());
-                let range = u32::from(least)..=u32::from(most);
-                self.txpkts = number(value, range).ok_or(wrong("a number from 60 to 2048"))? as u16;
+            "--tx-first" => {
+                self.tx_first =
+                    number(value, 0..=1000).ok_or(wrong("a number of bursts from 0 to 1000"))? as u16;
+            }
+            "--burst-tx-retry-num" => {
+                let times = number(value, 1..=65_535).ok_or(wrong("a number from 1 to 65535"))?;
+                self.burst_tx_retry_num = times as u16;
+            }
+            "--burst-tx-delay-time" => {
+                let micros = number(value, 0..=65_535).ok_or(wrong("microseconds from 0 to 65535"))?;
+                self.burst_tx_delay_us = micros as u16;
             }
             "--isa" => {
                 let level = Level::ALL.into_iter().find(|level| level.name() == value);
@@ -283,21 +315,22 @@ impl Config {
                 let name = String::try_from(value).ok().filter(|name: &String<32>| !name.is_empty());
                 self.self_test = Some(name.ok_or(wrong("a name of 1 to 32 characters"))?);
             }
+            _ if ModeOptions::WITH_VALUE.contains(&option) => self.modes.set(option, value).map_err(wrong)?,
             _ => self.card.set(option, value).map_err(wrong)?,
         }
         Ok(())
     }
 
-    /// Two ways to say who polls what don't go together.
+    /// Two ways to say who polls what don't go together, nor some options of a mode.
     fn check_together(&self) -> Result<(), ConfigError> {
+        let modes = self.modes.check(self.mode);
+        modes.map_err(|(option, value, expected)| ConfigError::of_number(option, value, expected))?;
         let counts = [("--nb-cores", self.nb_cores), ("--rxq", self.rxq), ("--txq", self.txq)];
         let counted = counts.iter().find_map(|(option, count)| Some((*option, (*count)?)));
         match counted {
             Some((option, count)) if !self.map.is_empty() => {
-                let mut value = String::<SHOWN>::new();
-                // Five digits fit.
-                let _ = fmt::Write::write_fmt(&mut value, format_args!("{count}"));
-                Err(ConfigError::new(option, &value, "--config says already which core polls which queue"))
+                let expected = "--config says already which core polls which queue";
+                Err(ConfigError::of_number(option, count.into(), expected))
             }
             _ => Ok(()),
         }
@@ -312,7 +345,8 @@ impl Config {
 
     /// Buffers that a core with `pairs` queue pairs needs: what every ring can hold, and a burst for each.
     pub fn buffers_needed(&self, pairs: usize) -> u32 {
-        let pair = u32::from(self.rxd) + u32::from(self.txd) + u32::from(self.burst);
+        let kept = if self.mode == Mode::Noisy { u32::from(self.modes.noisy.fifo) } else { 0 };
+        let pair = u32::from(self.rxd) + u32::from(self.txd) + u32::from(self.burst) + kept;
         pair * pairs as u32 + 2 * crate::pool::BLOCK as u32
     }
 }
@@ -367,6 +401,7 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
+    use crate::forward::segments::Segments;
 
     #[test]
     fn nothing_said_is_testpmds_default() {
@@ -381,6 +416,7 @@ mod tests {
         let line = "image --forward-mode=macswap --burst 64 --rxd=512 --txd 4096 --rx-desc=16 --total-num-mbufs=9000 \
                     --nb-cores=2 --rxq 3 --txq=64 \
                     --port-topology=chained --eth-peer=1,02:00:00:00:01:ff --txpkts=1500 --isa avx2 \
+                    --tx-first=3 --retry --burst-tx-retry-num=9 --burst-tx-delay-time 0 \
                     --no-promiscuous --exit=isa-debug-exit:0xf4 --self-test=exception:gp";
         let config = Config::parse(line).unwrap();
         let want = Config {
@@ -400,7 +436,11 @@ mod tests {
                 peers[1] = MacAddr([2, 0, 0, 0, 1, 0xff]);
                 peers
             },
-            txpkts: 1500,
+            modes: ModeOptions { segments: Segments::of(1500), ..ModeOptions::default() },
+            tx_first: 3,
+            retry: true,
+            burst_tx_retry_num: 9,
+            burst_tx_delay_us: 0,
             isa: Some(Level::Avx2),
             promiscuous: false,
             card: CardOptions::default(),
@@ -421,7 +461,8 @@ mod tests {
             ("--txd=100", "option --txd=100: a multiple of 32 from 64 to 8160"),
             (
                 "--forward-mode=fly",
-                "option --forward-mode=fly: io, mac, macswap, 5tswap, recycle_mbufs, rxonly or txonly",
+                "option --forward-mode=fly: io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, \
+                 recycle_mbufs or shared_rxq",
             ),
             ("--colour=red", "option --colour=red: is not known"),
             ("--eth-peer=16,02:00:00:00:00:00", "PORT,xx:xx:xx:xx:xx:xx, port 0 to 15"),

@@ -6,6 +6,16 @@
 pub enum DropReason {
     /// The forwarding mode is `rxonly`.
     RxOnly,
+    /// The forwarding mode is `flowgen`, which keeps nothing that it receives.
+    FlowGen,
+    /// `icmpecho`: neither an ARP request nor an echo request.
+    NoEcho,
+    /// The forwarding mode is `shared_rxq`, which counts by port and sends nothing.
+    SharedRxq,
+    /// `ieee1588`: no PTP message that is to be answered.
+    NoPtp,
+    /// A forwarding mode from outside dropped it.
+    Mode,
     /// The card had no receive descriptor for the frame (testpmd: RX-missed).
     RxMissed,
     /// The card found the frame bad and kept it: FCS, illegal bytes, length.
@@ -36,8 +46,13 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 19] = [
         Self::RxOnly,
+        Self::FlowGen,
+        Self::NoEcho,
+        Self::SharedRxq,
+        Self::NoPtp,
+        Self::Mode,
         Self::RxMissed,
         Self::RxBad,
         Self::RxError,
@@ -57,6 +72,11 @@ impl DropReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::RxOnly => "rxonly",
+            Self::FlowGen => "flowgen",
+            Self::NoEcho => "no-echo",
+            Self::SharedRxq => "shared_rxq",
+            Self::NoPtp => "no-ptp",
+            Self::Mode => "by-mode",
             Self::RxMissed => "rx-missed",
             Self::RxBad => "rx-bad",
             Self::RxError => "rx-error",
@@ -126,6 +146,6 @@ mod tests {
         let mut names = DropReason::ALL.map(DropReason::name);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_eq!(drops.total(), 105);
+        assert_eq!(drops.total(), 190);
     }
 }

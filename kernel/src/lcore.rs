@@ -2,15 +2,16 @@
 //!
 //! A core owns all that it touches on the way of a packet. Drops between receive and transmit are counted by
 //! the stream in which they happened, so that for each stream, always:
-//! frames received = frames sent + frames dropped.
+//! frames received + frames made = frames sent + frames dropped + frames that the mode keeps.
 
 use core::time::Duration;
 
+use hal::clock::time_stamp_counter;
 use hal::{Clock, DmaMemory};
 
 use crate::burst::Burst;
 use crate::drops::{DropReason, Drops};
-use crate::forward::{ForwardMode, Route, Verdict};
+use crate::forward::{ForwardMode, Input, ModeOptions, Route, TxOnly, Verdict, Work};
 use crate::pool::Pool;
 use crate::port::{Recycle, Relayed, RxQueue, TxQueue};
 
@@ -28,9 +29,16 @@ pub struct Stream<R, T> {
     pub route: Route,
     /// Frames dropped between the two queues.
     pub drops: Drops,
+    /// Frames that the mode made.
+    pub made: u64,
 }
 
 impl<R: RxQueue, T: TxQueue> Stream<R, T> {
+    /// A stream that has counted nothing, from the first port to the second.
+    pub fn new((rx_port, tx_port): (usize, usize), rx: R, tx: T, route: Route) -> Self {
+        Self { rx_port, tx_port, rx, tx, route, drops: Drops::default(), made: 0 }
+    }
+
     /// Everything that was dropped in this stream, by its queues too.
     pub fn all_drops(&self) -> Drops {
         let mut drops = self.drops.clone();
@@ -39,6 +47,18 @@ impl<R: RxQueue, T: TxQueue> Stream<R, T> {
         drops
     }
 }
+
+/// What is done when a transmit ring is full, before frames are dropped: testpmd's `set fwd MODE retry`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// Further tries.
+    pub times: u32,
+    /// Time stamps between two of them.
+    pub delay: u64,
+}
+
+/// At the end, when nothing new is received: whatever is on its way gets room.
+const LAST_TRIES: Retry = Retry { times: 1000, delay: 20_000 };
 
 /// Streams that one core can have.
 pub const MAX_STREAMS: usize = 64;
@@ -66,6 +86,7 @@ pub struct Lcore<R, T, F> {
     memory: DmaMemory,
     mode: F,
     burst_limit: usize,
+    retry: Option<Retry>,
     burst: Burst,
 }
 
@@ -73,29 +94,48 @@ impl<R: RxQueue, T: TxQueue + 'static, F: ForwardMode> Lcore<R, T, F> {
     /// A core without streams, that handles at most `burst_limit` frames a poll and stream.
     pub fn new(pool: Pool, mode: F, burst_limit: usize) -> Self {
         let memory = pool.memory().clone();
-        Self { streams: Streams::new(), pool, memory, mode, burst_limit, burst: Burst::new() }
+        Self { streams: Streams::new(), pool, memory, mode, burst_limit, retry: None, burst: Burst::new() }
+    }
+
+    /// Frames that find no room are tried again before they are dropped.
+    pub fn set_retry(&mut self, retry: Option<Retry>) {
+        self.retry = retry;
+    }
+
+    /// The mode.
+    pub const fn mode(&self) -> &F {
+        &self.mode
     }
 
     /// Polls every stream once; returns the frames received or generated.
     pub fn poll(&mut self) -> usize {
-        let Self { streams, pool, memory, mode, burst_limit, burst } = self;
+        let Self { streams, pool, memory, mode, burst_limit, retry, burst } = self;
         let mut frames = 0;
-        for stream in streams {
-            frames += if mode.generates() {
-                generate(stream, memory, pool, mode, burst, *burst_limit)
-            } else {
-                forward(stream, pool, mode, burst, *burst_limit)
-            };
+        for (index, stream) in streams.iter_mut().enumerate() {
+            let turn = Turn { index, memory, limit: *burst_limit, retry: *retry };
+            frames += turn.poll(stream, pool, mode, burst);
         }
         frames
     }
 
-    /// Takes what has arrived before the queues are stopped: polls until nothing comes any more, at most `polls` times. A
-    /// mode that makes frames makes none.
+    /// Takes what has arrived before the queues are stopped, and what the mode kept: polls until nothing comes any more, at
+    /// most `polls` times. Nothing is made any more.
     pub fn drain(&mut self, polls: usize) {
-        if !self.mode.generates() {
-            (0..polls).take_while(|_| self.poll() > 0).for_each(drop);
+        self.mode.finish();
+        self.retry = Some(LAST_TRIES);
+        (0..polls).take_while(|_| self.poll() > 0).for_each(drop);
+    }
+
+    /// Sends `bursts` bursts of `txonly`'s frames on each stream, as testpmd's `--tx-first` does; returns how many frames.
+    pub fn send_first(&mut self, bursts: usize, options: &ModeOptions) -> usize {
+        let Self { streams, pool, memory, burst_limit, burst, .. } = self;
+        let mut made = 0;
+        for (index, stream) in streams.iter_mut().enumerate() {
+            let turn = Turn { index, memory, limit: *burst_limit, retry: Some(LAST_TRIES) };
+            let mut first = First(TxOnly::new(options, 0));
+            made += (0..bursts).map(|_| turn.work(stream, pool, &mut first, burst, 0)).sum::<usize>();
         }
+        made
     }
 
     /// Polls until `service` says stop; it is called about every `period`, and the first time at once.
@@ -115,49 +155,128 @@ impl<R: RxQueue, T: TxQueue + 'static, F: ForwardMode> Lcore<R, T, F> {
     }
 }
 
-fn forward<R: RxQueue, T: TxQueue + 'static>(
-    stream: &mut Stream<R, T>,
-    pool: &mut Pool,
-    mode: &mut impl ForwardMode,
-    burst: &mut Burst,
-    limit: usize,
-) -> usize {
-    let mut relayed = Relayed::NOTHING;
-    if let Some(touch) = mode.touch() {
-        let fast = stream.rx.relay(&mut stream.tx, pool, touch, limit);
-        relayed = fast.unwrap_or(relayed);
+/// `txonly` for a moment.
+struct First(TxOnly);
+
+impl ForwardMode for First {
+    fn name(&self) -> &'static str {
+        "txonly"
     }
-    if !relayed.more {
-        return relayed.frames;
+    fn forward(&mut self, work: &mut Work<'_>, burst: &mut Burst) -> Verdict {
+        self.0.make(work, burst)
     }
-    let mut buffers = Recycle { sent: &mut stream.tx, pool };
-    let frames = relayed.frames + stream.rx.rx_burst(&mut buffers, burst, limit - relayed.frames);
-    if burst.is_empty() {
-        return frames;
-    }
-    match mode.forward(pool.memory(), &stream.route, burst) {
-        Verdict::Send => {
-            stream.tx.tx_burst(pool, burst);
-            drop_rest(burst, pool, &mut stream.drops, DropReason::TxFull);
-        }
-        Verdict::Drop(reason) => drop_rest(burst, pool, &mut stream.drops, reason),
-    }
-    frames
 }
 
-fn generate<R: RxQueue, T: TxQueue>(
-    stream: &mut Stream<R, T>,
-    memory: &DmaMemory,
-    pool: &mut Pool,
-    mode: &mut impl ForwardMode,
-    burst: &mut Burst,
+/// A poll of one stream.
+struct Turn<'a> {
+    index: usize,
+    memory: &'a DmaMemory,
     limit: usize,
-) -> usize {
-    mode.generate(memory, &stream.route, &mut Recycle { sent: &mut stream.tx, pool }, burst, limit);
-    let frames = stream.tx.tx_burst(pool, burst);
-    // What did not fit never came in and was never sent: it is not a frame yet.
-    burst.give_back(pool);
-    frames
+    retry: Option<Retry>,
+}
+
+impl Turn<'_> {
+    /// Receives and forwards; returns the frames received, made, or handed out.
+    #[inline]
+    fn poll<R: RxQueue, T: TxQueue + 'static>(
+        &self,
+        stream: &mut Stream<R, T>,
+        pool: &mut Pool,
+        mode: &mut impl ForwardMode,
+        burst: &mut Burst,
+    ) -> usize {
+        let mut relayed = Relayed::NOTHING;
+        if let Some(touch) = mode.touch() {
+            let fast = stream.rx.relay(&mut stream.tx, pool, touch, self.limit);
+            relayed = fast.unwrap_or(relayed);
+        }
+        if relayed.more { self.poll_apart(stream, pool, mode, burst, relayed.frames) } else { relayed.frames }
+    }
+
+    /// Receives beyond the `frames` that were relayed, forwards, and sends, each for itself.
+    #[inline(never)]
+    fn poll_apart<R: RxQueue, T: TxQueue>(
+        &self,
+        stream: &mut Stream<R, T>,
+        pool: &mut Pool,
+        mode: &mut impl ForwardMode,
+        burst: &mut Burst,
+        mut frames: usize,
+    ) -> usize {
+        let input = mode.input();
+        if input != Input::Nothing {
+            let mut buffers = Recycle { sent: &mut stream.tx, pool };
+            frames += stream.rx.rx_burst(&mut buffers, burst, self.limit.saturating_sub(frames));
+            if burst.is_empty() && input == Input::Frames {
+                return frames;
+            }
+        }
+        self.work(stream, pool, mode, burst, frames)
+    }
+
+    /// Lets the mode work, and does what it says.
+    #[inline]
+    fn work<R: RxQueue, T: TxQueue>(
+        &self,
+        stream: &mut Stream<R, T>,
+        pool: &mut Pool,
+        mode: &mut impl ForwardMode,
+        burst: &mut Burst,
+        received: usize,
+    ) -> usize {
+        let Stream { tx, route, drops, made, .. } = stream;
+        let verdict = {
+            let buffers = &mut Recycle { sent: tx, pool };
+            let (memory, route, stream, limit) = (self.memory, &*route, self.index, self.limit);
+            mode.forward(&mut Work { memory, route, stream, limit, buffers, drops }, burst)
+        };
+        match verdict {
+            Verdict::Send => {
+                let sent = self.send(tx, pool, burst);
+                drop_rest(burst, pool, drops, DropReason::TxFull);
+                received.max(sent)
+            }
+            Verdict::SendMade => {
+                let all = burst.frames();
+                self.send(tx, pool, burst);
+                let unsent = burst.give_back(pool);
+                mode.unsent(unsent);
+                *made += (all - unsent) as u64;
+                received + all - unsent
+            }
+            Verdict::Drop(reason) => {
+                drop_rest(burst, pool, drops, reason);
+                received
+            }
+        }
+    }
+
+    /// Sends the burst as far as there is room, and perhaps waits for some.
+    #[inline]
+    fn send(&self, tx: &mut impl TxQueue, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let sent = tx.tx_burst(pool, burst);
+        match self.retry {
+            Some(retry) if !burst.is_empty() => sent + send_again(retry, tx, pool, burst),
+            _ => sent,
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn send_again(retry: Retry, tx: &mut impl TxQueue, pool: &mut Pool, burst: &mut Burst) -> usize {
+    let mut sent = 0;
+    for _ in 0..retry.times {
+        let start = time_stamp_counter();
+        while time_stamp_counter().wrapping_sub(start) < retry.delay {
+            core::hint::spin_loop();
+        }
+        sent += tx.tx_burst(pool, burst);
+        if burst.is_empty() {
+            break;
+        }
+    }
+    sent
 }
 
 fn drop_rest(burst: &mut Burst, pool: &mut Pool, drops: &mut Drops, reason: DropReason) {
@@ -183,16 +302,13 @@ mod tests {
         let machine = HostedMachine::<FakeBar>::new(1 << 20).unwrap();
         let layout = BufferLayout::DEFAULT;
         let memory: DmaMemory = machine.dma_alloc(layout.bytes(BUFFERS), 64).unwrap();
-        let mut core =
-            Lcore::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64, Isa::best()), 32);
-        let stream = Stream {
-            rx_port: 0,
-            tx_port: 1,
-            rx: FakeRx::new(memory.clone(), 2048),
-            tx: FakeTx::new(memory, tx_capacity),
-            route: Route::default(),
-            drops: Drops::default(),
-        };
+        let mut core = Lcore::new(Pool::new(memory.clone(), layout), Forwarder::plain(mode, Isa::best()), 32);
+        let stream = Stream::new(
+            (0, 1),
+            FakeRx::new(memory.clone(), 2048),
+            FakeTx::new(memory, tx_capacity),
+            Route::default(),
+        );
         assert!(core.streams.push(stream).is_ok());
         core
     }

@@ -20,7 +20,7 @@ use hal::{Bar, BarAccess, DescRing, DmaMemory, Machine, Reg, Wo};
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
 use kernel::port::{QueueSetup, Recycle};
-use kernel::{BLOCK, BufferLayout, Buffers, Burst, Drops, Meta, Pool, RxQueue, TxQueue};
+use kernel::{BLOCK, BufferLayout, Buffers, Burst, Meta, Pool, RxQueue, TxQueue};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 /// In the environment of a run under valgrind: the case that is counted.
@@ -105,15 +105,8 @@ impl Ground {
         let tx_tail = bar.doorbell(Reg::<u32, Wo>::at(TX_TAIL));
         let sender = Tx::new(0, DescRing::new(tx.clone(), RING).expect("aligned"), tx_tail, &setup);
         let mode = if let What::Forward(mode) = case.what { mode } else { Mode::Io };
-        let mut core = Box::new(Lcore::new(pool, Forwarder::new(mode, 64, case.isa), BURST));
-        let stream = Stream {
-            rx_port: 0,
-            tx_port: 0,
-            rx: queue,
-            tx: sender,
-            route: Route::default(),
-            drops: Drops::default(),
-        };
+        let mut core = Box::new(Lcore::new(pool, Forwarder::plain(mode, case.isa), BURST));
+        let stream = Stream::new((0, 0), queue, sender, Route::default());
         assert!(core.streams.push(stream).is_ok());
         let stride = if case.wide { 32 } else { 16 };
         Self { core, burst: Burst::new(), bar, rx, tx, stride, rx_head: 0, tx_head: 0 }

@@ -15,7 +15,7 @@ use hal::simd::Isa;
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
 use kernel::port::{PortControl, QueueSetup};
-use kernel::{BufferLayout, Drops, Pool, RxQueue, TxQueue};
+use kernel::{BufferLayout, Pool, RxQueue, TxQueue};
 use model::Wire;
 use rig::{TestPort, frames};
 
@@ -50,12 +50,12 @@ fn in_one_process(mode: Mode, wide_descriptors: bool) -> f64 {
         port.bring_up(Options { wide_descriptors, promiscuous: true }).expect("the port comes up");
     let layout = BufferLayout::DEFAULT;
     let memory = port.machine.dma_alloc(layout.bytes(4096), 4096).expect("packet memory");
-    let mut core = Lcore::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64, Isa::best()), 32);
+    let mut core = Lcore::new(Pool::new(memory.clone(), layout), Forwarder::plain(mode, Isa::best()), 32);
     let setup = QueueSetup { descriptors: 1024, memory, layout, isa: Isa::best() };
     let tx = driver.start_tx(0, &setup).expect("the queue starts");
     let rx = driver.start_rx(0, &setup, &mut core.pool).expect("the queue starts");
     let route = Route { mac: driver.mac(), peer: driver.mac() };
-    let stream = Stream { rx_port: 0, tx_port: 0, rx, tx, route, drops: Drops::default() };
+    let stream = Stream::new((0, 0), rx, tx, route);
     assert!(core.streams.push(stream).is_ok());
     let start = Instant::now();
     while back.load(Ordering::Relaxed) < FRAMES {

@@ -11,7 +11,7 @@ use hal::{Bar, Line, Machine};
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
 use kernel::port::{PortControl, QueueSetup};
-use kernel::{BufferLayout, Drops, MacAddr, Pool};
+use kernel::{BufferLayout, MacAddr, Pool};
 use model::Xl710;
 
 use crate::port::{TestWire, plug};
@@ -211,7 +211,7 @@ fn start_core(
     let memory = machine.dma_alloc(layout.bytes(3 * usize::from(descriptors)), 4096).expect("packet memory");
     part(format!("packets of core {number}"));
     let mut core =
-        Box::new(Core::new(Pool::new(memory.clone(), layout), Forwarder::new(mode, 64, Isa::best()), 32));
+        Box::new(Core::new(Pool::new(memory.clone(), layout), Forwarder::plain(mode, Isa::best()), 32));
     let setup = QueueSetup { descriptors, memory, layout, isa: Isa::best() };
     let (port, queue) = if ports.len() == 1 { (0, number as u16) } else { (number, 0) };
     let next = (port + 1) % ports.len();
@@ -220,7 +220,7 @@ fn start_core(
     let rx = ports[port].driver.start_rx(queue, &setup, &mut core.pool).expect("the receive queue starts");
     part(format!("receive ring of port {port}, queue {queue}"));
     let route = Route { mac: ports[next].driver.mac(), peer: MacAddr([2, 0, 0, 0, 0, next as u8]) };
-    let stream = Stream { rx_port: port, tx_port: next, rx, tx, route, drops: Drops::default() };
+    let stream = Stream::new((port, next), rx, tx, route);
     assert!(core.streams.push(stream).is_ok());
     core
 }

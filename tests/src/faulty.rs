@@ -10,7 +10,7 @@ use hal::simd::Isa;
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
 use kernel::port::{PortControl, QueueCounters, QueueSetup};
-use kernel::{BufferLayout, Drops, MacAddr, Pool, RxQueue, TxQueue};
+use kernel::{BufferLayout, MacAddr, Pool, RxQueue, TxQueue};
 
 use crate::frames;
 use crate::port::TestPort;
@@ -83,11 +83,8 @@ impl FaultyPort {
         // The receive ring, the transmit ring, a burst, and blocks that are not complete.
         let buffers = usize::from(shape.rxd) + usize::from(shape.txd) + 512 + 64;
         let memory = port.machine.dma_alloc(shape.layout.bytes(buffers), 4096).expect("packet memory");
-        let core = Core::new(
-            Pool::new(memory, shape.layout),
-            Forwarder::new(Mode::Io, 64, Isa::best()),
-            shape.burst,
-        );
+        let core =
+            Core::new(Pool::new(memory, shape.layout), Forwarder::plain(Mode::Io, Isa::best()), shape.burst);
         let (rx_watch, tx_watch) = (RingWatch::default(), RingWatch::default());
         Self { port, driver, core, shape, told: Vec::new(), rx_watch, tx_watch }
     }
@@ -122,7 +119,7 @@ impl FaultyPort {
             }
         };
         let route = Route { mac: self.driver.mac(), peer: MacAddr([2, 0, 0, 0, 0, 0]) };
-        let stream = Stream { rx_port: 0, tx_port: 0, rx, tx, route, drops: Drops::default() };
+        let stream = Stream::new((0, 0), rx, tx, route);
         assert!(self.core.streams.push(stream).is_ok());
         Ok(())
     }

@@ -8,7 +8,7 @@ use kernel::config::{Config, RxDesc};
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
 use kernel::port::{PortControl, QueueCounters, QueueSetup};
-use kernel::{BufferLayout, DropReason, Drops, MacAddr, Pool, RxQueue, TxQueue};
+use kernel::{BufferLayout, DropReason, MacAddr, Pool, RxQueue, TxQueue};
 use model::AdminFault as ModelFault;
 use rig::{TestPort, frames};
 
@@ -32,7 +32,7 @@ impl Loop {
         let config = Config { rxd, txd, ..Config::default() };
         let layout = BufferLayout::DEFAULT;
         let memory = port.machine.dma_alloc(layout.bytes(config.buffers_needed(1) as usize), 4096).unwrap();
-        let core = Core::new(Pool::new(memory, layout), Forwarder::new(mode, 64, Isa::best()), 32);
+        let core = Core::new(Pool::new(memory, layout), Forwarder::plain(mode, Isa::best()), 32);
         let mut this = Self { port, driver, core };
         this.start_queues(rxd, txd);
         this
@@ -49,7 +49,7 @@ impl Loop {
         let tx = self.driver.start_tx(0, &tx_setup).unwrap();
         let rx = self.driver.start_rx(0, &rx_setup, &mut self.core.pool).unwrap();
         let route = Route { mac: self.driver.mac(), peer: MacAddr([2, 0, 0, 0, 0, 0]) };
-        let stream = Stream { rx_port: 0, tx_port: 0, rx, tx, route, drops: Drops::default() };
+        let stream = Stream::new((0, 0), rx, tx, route);
         assert!(self.core.streams.push(stream).is_ok());
     }
 

@@ -10,7 +10,7 @@ use hal::{Bar, Machine};
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
 use kernel::port::{PortControl, QueueSetup};
-use kernel::{BufferLayout, Buffers, Drops, MacAddr, Pool, RxQueue, TxQueue};
+use kernel::{BufferLayout, Buffers, MacAddr, Pool, RxQueue, TxQueue};
 use rig::{TestPort, frames};
 
 /// Numbers that are the same for the same seed.
@@ -81,7 +81,7 @@ fn rings_that_lie_cost_no_buffer() {
         let mode = [Mode::Io, Mode::MacSwap, Mode::Mac, Mode::RxOnly][random.below(4) as usize];
         let mut core: Lcore<Rx<FakeBar>, Tx<FakeBar>, Forwarder> = Lcore::new(
             Pool::new(memory.clone(), layout),
-            Forwarder::new(mode, 64, Isa::best()),
+            Forwarder::plain(mode, Isa::best()),
             1 + random.below(64) as usize,
         );
         let setup =
@@ -94,11 +94,7 @@ fn rings_that_lie_cost_no_buffer() {
         let rx = driver.start_rx(0, &setup(rxd), &mut core.pool).unwrap();
         let to = place();
         let route = Route { mac: driver.mac(), peer: MacAddr([2; 6]) };
-        assert!(
-            core.streams
-                .push(Stream { rx_port: 0, tx_port: 0, rx, tx, route, drops: Drops::default() })
-                .is_ok()
-        );
+        assert!(core.streams.push(Stream::new((0, 0), rx, tx, route)).is_ok());
         for _ in 0..100 {
             for _ in 0..random.below(30) {
                 let at = from + random.below((to - from) / 8) * 8;

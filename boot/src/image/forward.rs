@@ -43,6 +43,9 @@ pub fn run(boot: BootMachine, mut ports: Ports, config: &Config, entered: u64) -
     let assignment = assignment.unwrap_or_else(|error| exit::fatal(format_args!("{error}")));
     let mut shares = streams::start(&boot, &mut ports, config, &assignment);
     announce(&boot, &mut ports, config, &assignment, &shares, entered);
+    for share in &mut shares {
+        share.core.send_first(config.tx_first.into(), &config.modes);
+    }
     let mut links = Links::new(&ports);
     let own = shares.iter().position(|share| share.number == 0).map(|at| shares.remove(at));
     let others = lay_out(&boot, shares);

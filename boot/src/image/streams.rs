@@ -3,17 +3,18 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use drivers::i40e::{Rx, Tx};
-use hal::Machine;
 use hal::bare::MmioBar;
 use hal::simd::Isa;
+use hal::{Clock, Machine};
 use kernel::assign::{Assigned, Assignment};
 use kernel::config::Config;
-use kernel::forward::{Forwarder, Route};
-use kernel::lcore::{Lcore, Stream};
+use kernel::forward::{CoreShare, Forwarder, Mode, Route};
+use kernel::lcore::{Lcore, Retry, Stream};
 use kernel::port::{PortControl, QueueSetup};
-use kernel::{BufferLayout, Drops, Pool};
+use kernel::{BufferLayout, Pool};
 
 use crate::exit;
 use crate::machine::BootMachine;
@@ -39,8 +40,10 @@ pub fn start(boot: &BootMachine, ports: &mut Ports, config: &Config, assignment:
             continue;
         }
         let pool = make_pool(boot, number, count, config);
-        let mode = Forwarder::new(config.mode, config.txpkts, boot.isa(config));
+        let share = make_share(boot, number, count, config);
+        let mode = Forwarder::new(config.mode, &config.modes, boot.isa(config), share);
         let mut core = Box::new(Core::new(pool, mode, usize::from(config.burst)));
+        core.set_retry(retry(boot, config));
         for assigned in assignment.of_core(number) {
             start_stream(&mut core, ports, config, boot.isa(config), assigned);
         }
@@ -70,6 +73,30 @@ fn make_pool(boot: &BootMachine, core: usize, streams: usize, config: &Config) -
     }
 }
 
+/// What the mode of a core is made with.
+fn make_share(boot: &BootMachine, core: usize, streams: usize, config: &Config) -> CoreShare {
+    let noisy = &config.modes.noisy;
+    let memory = |bytes, what| match boot.machine.dma_alloc(bytes, 4096) {
+        Ok(memory) => memory,
+        Err(error) => exit::fatal(format_args!("{what} of core {core}: {error}")),
+    };
+    let (mut fifos, mut noisy_memory) = (Vec::new(), None);
+    if config.mode == Mode::Noisy {
+        let queued = noisy.fifo > 0;
+        fifos.extend((0..streams).filter(|_| queued).map(|_| memory(noisy.fifo_bytes(), "queues")));
+        noisy_memory = (noisy.memory_mib > 0).then(|| memory(noisy.memory_bytes(), "memory for accesses"));
+    }
+    CoreShare { core: core as u8, fifos, noisy_memory, ticks_per_second: boot.clock().ticks_per_second() }
+}
+
+/// What a core does when a transmit ring is full.
+fn retry(boot: &BootMachine, config: &Config) -> Option<Retry> {
+    let delay = Duration::from_micros(config.burst_tx_delay_us.into());
+    config
+        .retry
+        .then(|| Retry { times: config.burst_tx_retry_num.into(), delay: boot.clock().to_ticks(delay) })
+}
+
 fn start_stream(core: &mut Core, ports: &mut Ports, config: &Config, isa: Isa, assigned: &Assigned) {
     let Assigned { rx_port, tx_port, queue, .. } = *assigned;
     let setup = |descriptors| QueueSetup {
@@ -86,7 +113,7 @@ fn start_stream(core: &mut Core, ports: &mut Ports, config: &Config, isa: Isa, a
     let port = &mut ports[rx_port];
     let rx = port.control.start_rx(queue, &rx_setup, &mut core.pool);
     let rx = rx.unwrap_or_else(|error| exit::fatal(format_args!("{}: {error}", port.name)));
-    let stream = Stream { rx_port, tx_port, rx, tx, route, drops: Drops::default() };
+    let stream = Stream::new((rx_port, tx_port), rx, tx, route);
     if core.streams.push(stream).is_err() {
         exit::fatal(format_args!("more streams than a core can have"));
     }

@@ -1,12 +1,12 @@
 //! The time stamp counter and its frequency.
 
-use core::arch::x86_64::_rdtsc;
 use core::fmt;
 
 use raw_cpuid::CpuId;
 
 use super::ports;
 use crate::Clock;
+use crate::clock::time_stamp_counter as now;
 
 /// Where the frequency comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,13 +76,6 @@ impl Clock for TscClock {
     fn ticks_per_second(&self) -> u64 {
         self.hz
     }
-}
-
-/// The counter now.
-#[inline]
-pub fn now() -> u64 {
-    // SAFETY: every x86-64 CPU has the instruction, and in ring 0 nothing forbids it.
-    unsafe { _rdtsc() }
 }
 
 fn crystal() -> Option<u64> {

@@ -8,13 +8,14 @@
 use hal::DmaMemory;
 use hal::simd::Isa;
 
+use super::frame::Frame;
+use super::layers::skip_tags;
 use super::vector;
 use crate::burst::Burst;
 
 const TYPE_AT: usize = 12;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
@@ -24,78 +25,41 @@ pub fn swap(isa: Isa, memory: &DmaMemory, burst: &Burst) {
     let mut first = true;
     for (offset, meta) in burst.buffers().iter().zip(burst.metas()) {
         if first {
-            let at = *offset as usize + meta.start() as usize;
             // A buffer that is not in the memory has nothing to exchange.
-            let _ = Frame { memory, at, len: meta.len() as usize }.swap();
+            let _ = swap_inner(Frame::new(memory, *offset, *meta));
         }
         first = meta.is_last();
     }
 }
 
-/// The first buffer of a frame.
-struct Frame<'a> {
-    memory: &'a DmaMemory,
-    at: usize,
-    len: usize,
+/// Exchanges what lies behind the addresses of Ethernet; `None` when it ends early.
+fn swap_inner(frame: Frame<'_>) -> Option<()> {
+    let (kind, at) = skip_tags(frame, TYPE_AT)?;
+    let (protocol, ports) = match kind {
+        IPV4 => swap_ipv4(frame, at)?,
+        IPV6 => swap_ipv6(frame, at)?,
+        _ => return None,
+    };
+    matches!(protocol, TCP | UDP).then(|| frame.exchange::<2>(ports))?
 }
 
-impl Frame<'_> {
-    /// Exchanges what lies behind the addresses of Ethernet; `None` when it ends early.
-    fn swap(&self) -> Option<()> {
-        let (kind, at) = self.skip_tags()?;
-        let (protocol, ports) = match kind {
-            IPV4 => self.swap_ipv4(at)?,
-            IPV6 => self.swap_ipv6(at)?,
-            _ => return None,
-        };
-        matches!(protocol, TCP | UDP).then(|| self.exchange::<2>(ports))?
+/// Protocol and place of the ports; `None` where there are none.
+fn swap_ipv4(frame: Frame<'_>, at: usize) -> Option<(u8, usize)> {
+    let header: [u8; 20] = frame.load(at)?;
+    let words = usize::from(header[0] & 0xf);
+    if words < 5 {
+        return None;
     }
+    frame.exchange::<4>(at + 12)?;
+    let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;
+    (fragment == 0).then_some((header[9], at + words * 4))
+}
 
-    /// The first type that is no tag's, and where its header begins. Each step goes on by four bytes within the frame.
-    fn skip_tags(&self) -> Option<(u16, usize)> {
-        let mut at = TYPE_AT;
-        loop {
-            let kind = u16::from_be_bytes(self.load(at)?);
-            if !TAGS.contains(&kind) {
-                return Some((kind, at + 2));
-            }
-            at += 4;
-        }
-    }
-
-    /// Protocol and place of the ports; `None` where there are none.
-    fn swap_ipv4(&self, at: usize) -> Option<(u8, usize)> {
-        let header: [u8; 20] = self.load(at)?;
-        let words = usize::from(header[0] & 0xf);
-        if words < 5 {
-            return None;
-        }
-        self.exchange::<4>(at + 12)?;
-        let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;
-        (fragment == 0).then_some((header[9], at + words * 4))
-    }
-
-    fn swap_ipv6(&self, at: usize) -> Option<(u8, usize)> {
-        const NEXT_HEADER_AT: usize = 6;
-        let [protocol] = self.load(at + NEXT_HEADER_AT)?;
-        self.exchange::<16>(at + 8)?;
-        Some((protocol, at + 40))
-    }
-
-    /// Exchanges `N` bytes with the `N` behind them.
-    fn exchange<const N: usize>(&self, at: usize) -> Option<()> {
-        let (one, other): ([u8; N], [u8; N]) = (self.load(at)?, self.load(at + N)?);
-        self.memory.store(self.at + at, other).ok()?;
-        self.memory.store(self.at + at + N, one).ok()
-    }
-
-    /// Bytes of the frame, copied out; `None` behind its end.
-    fn load<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        if at + N > self.len {
-            return None;
-        }
-        self.memory.load(self.at + at).ok()
-    }
+fn swap_ipv6(frame: Frame<'_>, at: usize) -> Option<(u8, usize)> {
+    const NEXT_HEADER_AT: usize = 6;
+    let [protocol] = frame.load(at + NEXT_HEADER_AT)?;
+    frame.exchange::<16>(at + 8)?;
+    Some((protocol, at + 40))
 }
 
 #[cfg(test)]

@@ -1,79 +1,55 @@
 //! Forwarding modes: what happens to a burst between receive and transmit. Names and behaviour are testpmd's.
 
 use hal::DmaMemory;
-use hal::simd::Isa;
 
 use crate::burst::Burst;
-use crate::drops::DropReason;
+use crate::drops::{DropReason, Drops};
 use crate::pool::Buffers;
 use crate::port::{MacAddr, Touch};
 
+pub mod checksum;
+pub mod csum;
+#[cfg(test)]
+mod examples;
 pub mod five_tuple;
+pub mod flowgen;
+mod forwarder;
+pub mod frame;
+pub mod icmp_echo;
+pub mod layers;
+mod mode;
+pub mod noisy;
+pub mod options;
+pub mod random;
 pub mod scalar;
+pub mod segments;
 pub mod txonly;
 pub mod vector;
 
+pub use forwarder::{CoreShare, Forwarder};
+pub use mode::Mode;
+pub use options::ModeOptions;
 pub use txonly::TxOnly;
 
-/// The modes of this image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Sends frames as they came.
-    #[default]
-    Io,
-    /// Writes the sending port's address as source and its peer's as destination.
-    Mac,
-    /// Exchanges source and destination address.
-    MacSwap,
-    /// Exchanges source and destination of Ethernet, IP, and UDP or TCP.
-    FiveTupleSwap,
-    /// As `io`: sent buffers always go straight back to the receive ring.
-    RecycleMbufs,
-    /// Receives and drops.
-    RxOnly,
-    /// Makes frames and sends them, receives nothing.
-    TxOnly,
-}
-
-impl Mode {
-    /// All modes, in the order in which they are listed.
-    pub const ALL: [Self; 7] = [
-        Self::Io,
-        Self::Mac,
-        Self::MacSwap,
-        Self::FiveTupleSwap,
-        Self::RecycleMbufs,
-        Self::RxOnly,
-        Self::TxOnly,
-    ];
-
-    /// Their names, as an error tells them.
-    pub const NAMES: &'static str = "io, mac, macswap, 5tswap, recycle_mbufs, rxonly or txonly";
-
-    /// testpmd's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Io => "io",
-            Self::Mac => "mac",
-            Self::MacSwap => "macswap",
-            Self::FiveTupleSwap => "5tswap",
-            Self::RecycleMbufs => "recycle_mbufs",
-            Self::RxOnly => "rxonly",
-            Self::TxOnly => "txonly",
-        }
-    }
-
-    /// The mode of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
-    }
+/// When a mode is asked to do its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// When frames have been received.
+    Frames,
+    /// At each poll, with what has been received, which may be nothing.
+    Polls,
+    /// At each poll; nothing is received.
+    Nothing,
 }
 
 /// What becomes of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is sent.
+    /// It is sent. A frame that finds no room is dropped under [`DropReason::TxFull`].
     Send,
+    /// It was made by the mode, and is sent. A frame that finds no room is none yet: its buffers go back, and
+    /// [`ForwardMode::unsent`] tells the mode.
+    SendMade,
     /// All of its frames are dropped for this reason.
     Drop(DropReason),
 }
@@ -87,17 +63,54 @@ pub struct Route {
     pub peer: MacAddr,
 }
 
+/// What a mode works with, beside the burst.
+pub struct Work<'a> {
+    /// Packet memory: buffers' offsets count in it.
+    pub memory: &'a DmaMemory,
+    /// Addresses for the port that sends.
+    pub route: &'a Route,
+    /// Which of the core's streams this is, from 0.
+    pub stream: usize,
+    /// Most frames of a poll (`--burst`).
+    pub limit: usize,
+    /// The core's buffers.
+    pub buffers: &'a mut dyn Buffers,
+    /// Counts of the stream's drops.
+    pub drops: &'a mut Drops,
+}
+
+impl Work<'_> {
+    /// Drops the whole burst.
+    pub fn drop_all(&mut self, burst: &mut Burst, reason: DropReason) {
+        if !burst.is_empty() {
+            self.drops.add(reason, burst.give_back(&mut *self.buffers) as u64);
+        }
+    }
+
+    /// Drops the frames for which `reason` has one; see [`Burst::sift`].
+    pub fn sift(
+        &mut self,
+        burst: &mut Burst,
+        reason: impl FnMut(&[u32], &[crate::Meta]) -> Option<DropReason>,
+    ) {
+        burst.sift(&mut *self.buffers, self.drops, reason);
+    }
+}
+
 /// A forwarding mode; one core runs it.
 ///
-/// Packet memory is reached through `memory` by the offsets in the burst. Lengths in metadata are the
-/// device's; lengths in packets are nobody's.
+/// Packet memory is reached through [`Work::memory`] by the offsets in the burst. Lengths in metadata are the device's;
+/// lengths in packets are nobody's.
+///
+/// A frame that came in leaves through the burst, or is counted in [`Work::drops`] and its buffers given back. A mode may
+/// keep frames for later polls of the same stream; after [`ForwardMode::finish`] it puts them into the bursts that follow.
 pub trait ForwardMode {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// Makes frames of its own instead of receiving any.
-    fn generates(&self) -> bool {
-        false
+    /// When it works.
+    fn input(&self) -> Input {
+        Input::Frames
     }
 
     /// What the mode does to a frame, if it does the same to each and nothing else: then it may be done on the way from
@@ -106,72 +119,14 @@ pub trait ForwardMode {
         None
     }
 
-    /// Changes the frames of `burst` in place.
-    fn forward(&mut self, memory: &DmaMemory, route: &Route, burst: &mut Burst) -> Verdict;
+    /// Changes the frames of `burst` in place, takes some out, puts others in.
+    fn forward(&mut self, work: &mut Work<'_>, burst: &mut Burst) -> Verdict;
 
-    /// Adds up to `limit` frames to the empty `burst`, in buffers from `buffers`.
-    fn generate(
-        &mut self,
-        memory: &DmaMemory,
-        route: &Route,
-        buffers: &mut dyn Buffers,
-        burst: &mut Burst,
-        limit: usize,
-    ) {
-        let _ = (memory, route, buffers, burst, limit);
-    }
-}
-
-/// The built-in modes.
-pub struct Forwarder {
-    mode: Mode,
-    isa: Isa,
-    txonly: TxOnly,
-}
-
-impl Forwarder {
-    /// `mode` with the best loops; `txonly` frames have `txpkts` bytes.
-    pub fn new(mode: Mode, txpkts: u16, isa: Isa) -> Self {
-        Self { mode, isa, txonly: TxOnly::new(txpkts) }
-    }
-}
-
-impl ForwardMode for Forwarder {
-    fn name(&self) -> &'static str {
-        self.mode.name()
+    /// So many frames at the end of the last [`Verdict::SendMade`] were not sent.
+    fn unsent(&mut self, frames: usize) {
+        let _ = frames;
     }
 
-    fn generates(&self) -> bool {
-        self.mode == Mode::TxOnly
-    }
-
-    fn touch(&self) -> Option<Touch> {
-        match self.mode {
-            Mode::Io | Mode::RecycleMbufs => Some(Touch::Nothing),
-            Mode::MacSwap => Some(Touch::SwapAddresses),
-            _ => None,
-        }
-    }
-
-    fn forward(&mut self, memory: &DmaMemory, route: &Route, burst: &mut Burst) -> Verdict {
-        match self.mode {
-            Mode::Io | Mode::RecycleMbufs | Mode::TxOnly => {}
-            Mode::Mac => vector::mac(self.isa, memory, route, burst),
-            Mode::MacSwap => vector::macswap(self.isa, memory, burst),
-            Mode::FiveTupleSwap => five_tuple::swap(self.isa, memory, burst),
-            Mode::RxOnly => return Verdict::Drop(DropReason::RxOnly),
-        }
-        Verdict::Send
-    }
-
-    fn generate(
-        &mut self,
-        memory: &DmaMemory,
-        route: &Route,
-        buffers: &mut dyn Buffers,
-        burst: &mut Burst,
-        limit: usize,
-    ) {
-        self.txonly.generate(memory, route, buffers, burst, limit);
-    }
+    /// The end has come: from now on nothing is made, and what was kept is handed out.
+    fn finish(&mut self) {}
 }

@@ -9,7 +9,7 @@ use hal::hosted::FakeBar;
 use hal::simd::Isa;
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
-use kernel::{DropReason, Drops, Pool, RxQueue, TxQueue};
+use kernel::{DropReason, Pool, RxQueue, TxQueue};
 
 use super::super::{Rx, Tx};
 use super::{Bench, Random, vector_isas};
@@ -40,9 +40,8 @@ impl Side {
         rx.arm(&mut pool);
         let ring = DescRing::new(send.ring.clone(), usize::from(txd)).unwrap();
         let tx = Tx::new(0, ring, send.doorbell(), &send.setup);
-        let mut core = Box::new(Lcore::new(pool, Forwarder::new(mode, 64, isa), 32));
-        let stream =
-            Stream { rx_port: 0, tx_port: 0, rx, tx, route: Route::default(), drops: Drops::default() };
+        let mut core = Box::new(Lcore::new(pool, Forwarder::plain(mode, isa), 32));
+        let stream = Stream::new((0, 0), rx, tx, Route::default());
         assert!(core.streams.push(stream).is_ok());
         Self { receive, send, core, rx_head: 0, tx_head: 0, next: 0 }
     }

@@ -1,0 +1,124 @@
+//! The built-in modes behind one type; a core asks once a burst which it is.
+
+use hal::DmaMemory;
+use hal::simd::Isa;
+
+use super::csum::Csum;
+use super::flowgen::FlowGen;
+use super::noisy::Noisy;
+use super::{ForwardMode, Input, Mode, ModeOptions, TxOnly, Verdict, Work, five_tuple, icmp_echo, vector};
+use crate::burst::Burst;
+use crate::drops::DropReason;
+use crate::port::Touch;
+
+/// One of the built-in modes.
+pub struct Forwarder {
+    mode: Mode,
+    isa: Isa,
+    state: State,
+}
+
+/// What a mode remembers from burst to burst.
+enum State {
+    Nothing,
+    TxOnly(TxOnly),
+    FlowGen(FlowGen),
+    Csum(Csum),
+    Noisy(Noisy),
+}
+
+/// What the modes of one core are made with.
+#[derive(Debug, Clone, Default)]
+pub struct CoreShare {
+    /// The core's number, by which the flows of `txonly` tell cores apart.
+    pub core: u8,
+    /// For `noisy`'s queues, memory of [`noisy::Options::fifo_bytes`](super::noisy::Options::fifo_bytes) for each of the
+    /// core's streams; none where it has no queues.
+    pub fifos: alloc::vec::Vec<DmaMemory>,
+    /// Memory of [`noisy::Options::memory_bytes`](super::noisy::Options::memory_bytes) for `noisy`'s accesses.
+    pub noisy_memory: Option<DmaMemory>,
+    /// Of the time stamp counter.
+    pub ticks_per_second: u64,
+}
+
+impl Forwarder {
+    /// `mode` with the best loops of `isa`, for a core.
+    pub fn new(mode: Mode, options: &ModeOptions, isa: Isa, share: CoreShare) -> Self {
+        let state = match mode {
+            Mode::TxOnly => State::TxOnly(TxOnly::new(options, share.core)),
+            Mode::FlowGen => State::FlowGen(FlowGen::new(options)),
+            Mode::Csum => State::Csum(Csum::new(options, &share)),
+            Mode::Noisy => State::Noisy(Noisy::new(&options.noisy, share)),
+            _ => State::Nothing,
+        };
+        Self { mode, isa, state }
+    }
+
+    /// `mode` as nothing else is said.
+    pub fn plain(mode: Mode, isa: Isa) -> Self {
+        Self::new(mode, &ModeOptions::default(), isa, CoreShare::default())
+    }
+}
+
+/// The header work of a mode that changes each frame and sends it; other modes change nothing.
+pub(super) fn change_headers(mode: Mode, isa: Isa, work: &Work<'_>, burst: &Burst) {
+    match mode {
+        Mode::Mac => vector::mac(isa, work.memory, work.route, burst),
+        Mode::MacSwap => vector::macswap(isa, work.memory, burst),
+        Mode::FiveTupleSwap => five_tuple::swap(isa, work.memory, burst),
+        _ => {}
+    }
+}
+
+impl ForwardMode for Forwarder {
+    fn name(&self) -> &'static str {
+        self.mode.name()
+    }
+
+    fn input(&self) -> Input {
+        match self.mode {
+            Mode::TxOnly => Input::Nothing,
+            Mode::FlowGen | Mode::Noisy => Input::Polls,
+            _ => Input::Frames,
+        }
+    }
+
+    fn touch(&self) -> Option<Touch> {
+        match self.mode {
+            Mode::Io | Mode::RecycleMbufs => Some(Touch::Nothing),
+            Mode::MacSwap => Some(Touch::SwapAddresses),
+            _ => None,
+        }
+    }
+
+    fn forward(&mut self, work: &mut Work<'_>, burst: &mut Burst) -> Verdict {
+        match (self.mode, &mut self.state) {
+            (_, State::TxOnly(txonly)) => return txonly.make(work, burst),
+            (_, State::FlowGen(flowgen)) => return flowgen.make(work, burst),
+            (_, State::Noisy(noisy)) => return noisy.forward(self.isa, work, burst),
+            (_, State::Csum(csum)) => return csum.forward(self.isa, work, burst),
+            (Mode::IcmpEcho, _) => icmp_echo::reply(work, burst),
+            (Mode::RxOnly, _) => return Verdict::Drop(DropReason::RxOnly),
+            (Mode::SharedRxq, _) => return Verdict::Drop(DropReason::SharedRxq),
+            (mode, State::Nothing) => change_headers(mode, self.isa, work, burst),
+        }
+        Verdict::Send
+    }
+
+    fn unsent(&mut self, frames: usize) {
+        match &mut self.state {
+            State::TxOnly(txonly) => txonly.unsent(frames),
+            State::FlowGen(flowgen) => flowgen.unsent(frames),
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self) {
+        match &mut self.state {
+            State::TxOnly(txonly) => txonly.finish(),
+            State::FlowGen(flowgen) => flowgen.finish(),
+            State::Noisy(noisy) => noisy.finish(),
+            _ => {}
+        }
+    }
+}
