@@ -116,7 +116,6 @@ pub fn run(options: &RunOptions, plan: &Plan) -> Result<Report, Failure> {
         forward: options.forward,
         macs: macs(options.ports.len()),
         ways: plan.ways(),
-        held: options.most_held(),
         group: u64::from(options.rxd / 4),
     });
     let cards = Cards::bind(&options.ports, |port| Box::new(SourceWire::new(&source, port)))?;
@@ -150,7 +149,8 @@ impl Measured<'_> {
         self.bench.rig.wait_ready(self.bench.inbox).map_or(Ok(()), |what| Err(Broken::Failed(what)))?;
         let (count, seconds) = (plan.sizes.len(), plan.trial.as_secs_f64());
         self.progress.say(&format!(
-            "{count} frame sizes, for each some 10 to 25 trials of {seconds} s, at most {}",
+            "{count} frame size{}, for each some 10 to 25 trials of {seconds} s, at most {}",
+            if count == 1 { "" } else { "s" },
             search::MOST_TRIALS + plan.repeats as usize
         ));
         for size in &plan.sizes {

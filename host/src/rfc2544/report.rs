@@ -84,7 +84,7 @@ pub struct Frame {
 /// A rate that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// Frames a second and way.
+    /// Frames a second and way, as the source sent them.
     pub fps: f64,
     /// Millions of bits a second and way, frames with FCS.
     pub mbps: f64,
@@ -161,7 +161,7 @@ pub struct Trial {
     pub lost: u64,
     /// Frames that came out and should not have, or changed.
     pub wrong: u64,
-    /// Frames of an earlier trial that came out in this one.
+    /// Frames of an earlier trial that came out in this one, or that left too long ago.
     pub late: u64,
     /// Most frames of a way that were due at once: what the source's pace is worth.
     pub most_due: u64,
@@ -218,7 +218,7 @@ impl Report {
             pdr_percent: plan.pdr * 100.0,
             boot_ms: image.boot_ms,
             image_bytes: parts.image_bytes,
-            notes: notes(parts.accel, plan, host_cpus),
+            notes: notes(parts.accel, plan, &frames, host_cpus),
             frames,
             sent: books.sent,
             out: books.out,
@@ -236,7 +236,7 @@ impl Report {
 }
 
 /// What to know of the figures.
-fn notes(accel: Accel, plan: &Plan, host_cpus: usize) -> Vec<String> {
+fn notes(accel: Accel, plan: &Plan, frames: &[Frame], host_cpus: usize) -> Vec<String> {
     let shared = format!("image, cards and source share the host's {host_cpus} cores");
     let first = match accel {
         Accel::Tcg => format!(
@@ -248,6 +248,15 @@ fn notes(accel: Accel, plan: &Plan, host_cpus: usize) -> Vec<String> {
         }
     };
     let mut notes = vec![first];
+    let lost =
+        |frame: &&Frame| frame.repeats.is_some_and(|repeats| repeats.at == "ndr" && repeats.with_loss > 0);
+    let sizes: Vec<String> = frames.iter().filter(lost).map(|frame| frame.size.to_string()).collect();
+    if !sizes.is_empty() {
+        notes.push(format!(
+            "not confirmed: repeats at the NDR of {} bytes lost frames; longer trials find lower rates that hold",
+            sizes.join(", ")
+        ));
+    }
     if plan.trial.as_secs_f64() < 60.0 {
         let seconds = plan.trial.as_secs_f64();
         notes.push(format!("trials of {seconds} s: RFC 2544 has 60 s or more (--seconds 60)"));

@@ -2,7 +2,7 @@
 //! not.
 
 /// A source that sent less than this part of what was due did not hold the rate.
-pub const HELD: f64 = 0.995;
+pub const HELD: f64 = 0.99;
 /// Trials of one frame size that a search takes at most.
 pub const MOST_TRIALS: usize = 40;
 
@@ -46,7 +46,7 @@ pub enum Bound {
 pub enum Step {
     /// A trial at this rate.
     Try(f64),
-    /// The rate that was found, and what bounds it.
+    /// The rate that was found, as the source sent it, and what bounds it.
     Found(f64, Bound),
     /// Even the lowest rate loses more than it may.
     Nothing,
@@ -81,20 +81,23 @@ impl Search {
         let lowest_first = |a: &(&Point, (f64, Bound)), b: &(&Point, (f64, Bound))| a.1.0.total_cmp(&b.1.0);
         let Some((failed, (ceiling, bound))) = ceilings.min_by(lowest_first) else {
             // Trials below the highest rate say nothing about it.
-            return match points.iter().any(|point| point.asked >= self.highest) {
-                true => Step::Found(self.highest, Bound::Highest),
-                false => Step::Try(self.highest),
+            let at_the_top = points.iter().filter(|point| point.asked >= self.highest);
+            return match at_the_top.map(|point| point.offered).max_by(f64::total_cmp) {
+                Some(offered) => Step::Found(offered, Bound::Highest),
+                None => Step::Try(self.highest),
             };
         };
-        let passed = points.iter().filter(|point| point.loss <= allowed).map(Point::tried);
-        let floor = passed.filter(|rate| *rate < ceiling).max_by(f64::total_cmp);
+        let passed = points.iter().filter(|point| point.loss <= allowed && point.tried() < ceiling);
+        let best = passed.max_by(|a, b| a.tried().total_cmp(&b.tried()));
+        let floor = best.map(Point::tried);
+        let found = |bound| best.map_or(Step::Nothing, |best| Step::Found(best.offered, bound));
         let given_up = points.len() >= MOST_TRIALS;
         let at_the_end = points.iter().any(|point| point.asked <= self.lowest);
         match floor {
-            Some(floor) if ceiling - floor <= self.resolution * ceiling => Step::Found(floor, bound),
+            Some(floor) if ceiling - floor <= self.resolution * ceiling => found(bound),
             // A source that sends less than it is asked for may get below the lowest rate.
-            Some(floor) if ceiling <= self.lowest => Step::Found(floor, bound),
-            Some(floor) if given_up => Step::Found(floor, Bound::Trials),
+            Some(_) if ceiling <= self.lowest => found(bound),
+            Some(_) if given_up => found(Bound::Trials),
             None if given_up || at_the_end => Step::Nothing,
             Some(floor) if ceiling > 2.0 * floor => Step::Try((ceiling * floor).sqrt().max(self.lowest)),
             Some(floor) => Step::Try(f64::midpoint(ceiling, floor).max(self.lowest)),
@@ -208,7 +211,7 @@ mod tests {
         };
         let (end, _) = search(SEARCH, 0.0, weak(1e9));
         let Step::Found(rate, Bound::Source) = end else { panic!("{end:?}") };
-        assert!((792_000.0..=804_100.0).contains(&rate), "{rate}");
+        assert!((792_000.0..=800_000.0).contains(&rate), "{rate}");
         let (end, _) = search(SEARCH, 0.0, weak(400_000.0));
         let Step::Found(rate, Bound::Loss) = end else { panic!("{end:?}") };
         assert!((396_000.0..=400_000.0).contains(&rate), "{rate}");

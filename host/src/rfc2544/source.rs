@@ -10,6 +10,10 @@ use super::frames::{Stamp, Stream};
 use super::histogram::Histogram;
 use crate::traffic::{Forward, Macs, is_right};
 
+/// Times of a way that are kept: a frame that comes back after so many others were sent is counted as late. Those that
+/// are lost have numbers, too, so this is more than a machine can hold.
+const MOST_TIMES: u64 = 1 << 20;
+
 /// Frames of a trial that go from one port to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
@@ -28,8 +32,6 @@ pub struct Setup {
     pub macs: Macs,
     /// Ways that are taken at the same time.
     pub ways: Vec<Way>,
-    /// Frames of a way that the machine may hold at most.
-    pub held: usize,
     /// Frames that may leave at once when the source is late. What is due beyond that is not sent.
     pub group: u64,
 }
@@ -68,7 +70,7 @@ pub struct Counts {
     pub back: u64,
     /// Frames that came out and are none of those: changed, twice, or from a port that should send none.
     pub wrong: u64,
-    /// Frames of an earlier trial.
+    /// Frames of an earlier trial, or so late that nobody knows any more when they left.
     pub late: u64,
     /// Most frames that were due at once.
     pub most_due: u64,
@@ -130,9 +132,10 @@ struct Leave {
 }
 
 impl Lane {
-    fn new(way: Way, len: usize, held: usize) -> Self {
-        let times = vec![Leave::default(); held.next_power_of_two()];
-        Self { way, stream: Stream::new(way.from, len), passed: 0, times, counts: Counts::default() }
+    fn new(way: Way, order: &Order) -> Self {
+        let (stream, planned) = (Stream::new(way.from, order.len), order.planned());
+        let times = vec![Leave::default(); planned.clamp(1, MOST_TIMES) as usize];
+        Self { way, stream, passed: 0, times, counts: Counts::default() }
     }
 
     /// The number of the next frame, if one is due.
@@ -154,20 +157,36 @@ impl Lane {
         self.times.get_mut((number % len.max(1)) as usize)
     }
 
-    /// Says whether a frame that came back is one that is expected, as it should be; it is not expected any more then.
-    fn is_back(&mut self, setup: &Setup, stamp: Stamp, frame: &[u8], at_ns: u64) -> bool {
+    /// Takes in a frame that came back.
+    fn back(&mut self, setup: &Setup, stamp: Stamp, frame: &[u8], at_ns: u64) -> Back {
         let port = self.way.to;
         let right = is_right(setup.forward, &setup.macs, port, self.stream.frame(stamp), frame);
-        let Some(leave) = self.leave(stamp.number) else { return false };
-        if !right || leave.number != stamp.number.wrapping_add(1) {
-            return false;
+        let (sent, kept) = (self.counts.sent, self.times.len() as u64);
+        if !right || stamp.number >= sent {
+            return Back::Wrong;
         }
+        if sent - stamp.number > kept {
+            return Back::Late;
+        }
+        let Some(leave) = self.leave(stamp.number).filter(|leave| leave.number == stamp.number + 1) else {
+            return Back::Wrong;
+        };
         let left = leave.at_ns;
         leave.number = 0;
         self.counts.back += 1;
         self.counts.latency.record(at_ns.saturating_sub(left));
-        true
+        Back::Right
     }
+}
+
+/// What a frame that came back is.
+enum Back {
+    /// One that is expected, as it should be; it is not expected any more.
+    Right,
+    /// One that left too long ago.
+    Late,
+    /// Changed, or a second time.
+    Wrong,
 }
 
 impl Source {
@@ -183,7 +202,7 @@ impl Source {
 
     /// Begins a trial.
     pub fn begin(&self, order: Order) {
-        let lanes = self.setup.ways.iter().map(|way| Lane::new(*way, order.len, self.setup.held)).collect();
+        let lanes = self.setup.ways.iter().map(|way| Lane::new(*way, &order)).collect();
         let mut state = self.state();
         *state = State::new(state.trial.wrapping_add(1), lanes, Some(order), state.books);
     }
@@ -234,15 +253,18 @@ impl Source {
         state.last_back = now;
         state.books.out += 1;
         let at_ns = now.duration_since(state.start).as_nanos() as u64;
-        match Stamp::of(frame) {
-            Some(stamp) if stamp.trial != state.trial => state.late += 1,
+        let back = match Stamp::of(frame) {
+            Some(stamp) if stamp.trial != state.trial => Back::Late,
             Some(stamp) => {
                 let lane = state.lanes.get_mut(usize::from(stamp.lane)).filter(|lane| lane.way.to == port);
-                if !lane.is_some_and(|lane| lane.is_back(&self.setup, stamp, frame, at_ns)) {
-                    state.wrong += 1;
-                }
+                lane.map_or(Back::Wrong, |lane| lane.back(&self.setup, stamp, frame, at_ns))
             }
-            None => state.wrong += 1,
+            None => Back::Wrong,
+        };
+        match back {
+            Back::Right => {}
+            Back::Late => state.late += 1,
+            Back::Wrong => state.wrong += 1,
         }
     }
 
@@ -299,8 +321,7 @@ mod tests {
     use super::*;
 
     fn source(ways: &[Way], group: u64) -> Arc<Source> {
-        let setup =
-            Setup { forward: Forward::Io, macs: Macs(vec![]), ways: ways.to_vec(), held: 1000, group };
+        let setup = Setup { forward: Forward::Io, macs: Macs(vec![]), ways: ways.to_vec(), group };
         Source::new(setup)
     }
 
@@ -329,13 +350,9 @@ mod tests {
         let (to_a, to_b) = (all(&mut a), all(&mut b));
         assert_eq!((to_a.len(), to_b.len()), (5000, 5000));
         assert!(source.is_over() && !source.is_quiet(Duration::MAX));
-        // Numbers 0 to 3975 are forgotten: there is room for 1024 under way.
-        b.transmit(&to_a[3975]);
-        assert_eq!(source.counts().wrong, 1);
-        for frame in &to_a[3976..] {
-            b.transmit(frame);
-        }
-        assert_eq!((source.counts().back, source.counts().latency.total()), (1024, 1024));
+        to_a.iter().for_each(|frame| b.transmit(frame));
+        assert_eq!((source.counts().back, source.counts().latency.total()), (5000, 5000));
+        // Twice, changed, by the wrong wire, without a stamp.
         b.transmit(&to_a[4999]);
         let mut changed = to_b[4999].clone();
         changed[59] ^= 1;
@@ -343,14 +360,26 @@ mod tests {
         b.transmit(&to_b[4999]);
         a.transmit(&[0; 60]);
         let counts = source.counts();
-        assert_eq!((counts.sent, counts.back, counts.wrong, counts.late), (10_000, 1024, 5, 0));
+        assert_eq!((counts.sent, counts.back, counts.wrong, counts.late), (10_000, 5000, 4, 0));
         a.transmit(&to_b[4999]);
-        assert_eq!(source.counts().back, 1025);
+        assert_eq!(source.counts().back, 5001);
         source.begin(AT_ONCE);
         a.transmit(&to_b[4998]);
         assert_eq!((source.counts().back, source.counts().late, source.counts().wrong), (0, 1, 0));
-        // What came out: 1026 by the one wire, 4 by the other.
-        assert_eq!(source.books(), Books { sent: 10_000, out: 1 + 1024 + 1 + 5 });
+        assert_eq!(source.books(), Books { sent: 10_000, out: 5000 + 4 + 1 + 1 });
+    }
+
+    #[test]
+    fn a_frame_that_left_too_long_ago_is_late() {
+        let source = source(&BOTH[..1], u64::MAX);
+        let many = MOST_TIMES + 2;
+        source.begin(Order { len: 60, rate: many as f64 * 1e9, duration: Duration::from_nanos(1) });
+        let (mut a, mut b) = (SourceWire::new(&source, 0), SourceWire::new(&source, 1));
+        let first: Vec<Vec<u8>> = (0..3).filter_map(|_| a.receive().map(<[u8]>::to_vec)).collect();
+        while a.receive().is_some() {}
+        first.iter().for_each(|frame| b.transmit(frame));
+        let counts = source.counts();
+        assert_eq!((counts.sent, counts.back, counts.late, counts.wrong), (many, 1, 2, 0));
     }
 
     #[test]

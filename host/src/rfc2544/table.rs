@@ -6,11 +6,11 @@ use super::report::{Figures, Report};
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ([a, b], cores) = (self.pair, self.lcores);
-        let ways = if self.ways == 2 { "both ways" } else { "one way" };
+        let ([a, b], ways) = (self.pair, if self.ways == 2 { "both ways" } else { "one way" });
+        let cores = if self.lcores == 1 { "1 core".into() } else { format!("{} cores", self.lcores) };
         writeln!(
             f,
-            "RFC 2544, {} from port {a} to port {b}, {ways}: {} on {cores} cores under {}",
+            "RFC 2544, {} from port {a} to port {b}, {ways}: {} on {cores} under {}",
             self.forward, self.isa, self.accel
         )?;
         writeln!(

@@ -139,14 +139,6 @@ impl RunOptions {
         (cores, self.rxq.unwrap_or(enough), self.txq.unwrap_or(enough))
     }
 
-    /// Frames of a port that the machine can hold: what fits into the rings of all its queues, and a burst of each.
-    pub fn most_held(&self) -> usize {
-        let (_, rxq, txq) = self.cores_and_queues();
-        let mapped = self.map.iter().map(|[_, queue, _]| queue.saturating_add(1)).max();
-        let queues = mapped.unwrap_or(rxq.min(txq)).min(64);
-        usize::from(queues) * (usize::from(self.rxd) + usize::from(self.txd) + usize::from(self.burst))
-    }
-
     /// Frames of a port come back in the order in which it received them: it has one queue.
     pub fn in_order(&self) -> bool {
         let (_, rxq, txq) = self.cores_and_queues();
