@@ -3,6 +3,10 @@
 
 /// A source that sent less than this part of what was due did not hold the rate.
 pub const HELD: f64 = 0.99;
+/// One that sent at least this part was disturbed, rather than too slow: such a trial is void and made again.
+const DISTURBED: f64 = 0.8;
+/// Disturbed trials at a rate until they are taken as they are.
+const AGAIN: usize = 3;
 /// Trials of one frame size that a search takes at most.
 pub const MOST_TRIALS: usize = 40;
 
@@ -63,6 +67,10 @@ impl Point {
         if self.held() { self.asked } else { self.offered }
     }
 
+    fn disturbed(&self) -> bool {
+        !self.held() && self.offered >= self.asked * DISTURBED
+    }
+
     /// The rate from which on it is too high, with the reason, if this trial shows one.
     fn ceiling(&self, allowed: f64) -> Option<(f64, Bound)> {
         if self.loss > allowed {
@@ -77,37 +85,78 @@ impl Search {
     /// The next step towards the highest rate that loses no more than the part `allowed`, after the trials `points`,
     /// in any order, whatever they were made for.
     pub fn next(&self, points: &[Point], allowed: f64) -> Step {
-        let ceilings = points.iter().filter_map(|point| Some((point, point.ceiling(allowed)?)));
-        let lowest_first = |a: &(&Point, (f64, Bound)), b: &(&Point, (f64, Bound))| a.1.0.total_cmp(&b.1.0);
-        let Some((failed, (ceiling, bound))) = ceilings.min_by(lowest_first) else {
-            // Trials below the highest rate say nothing about it.
-            let at_the_top = points.iter().filter(|point| point.asked >= self.highest);
-            return match at_the_top.map(|point| point.offered).max_by(f64::total_cmp) {
-                Some(offered) => Step::Found(offered, Bound::Highest),
-                None => Step::Try(self.highest),
-            };
-        };
+        let counted: Vec<&Point> = points.iter().filter(|point| !is_void(point, points)).collect();
+        let ceilings = counted.iter().filter_map(|point| Some((*point, point.ceiling(allowed)?)));
+        let failed = ceilings.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let ceiling = failed.map_or(f64::INFINITY, |(_, (ceiling, _))| ceiling);
         let passed = points.iter().filter(|point| point.loss <= allowed && point.tried() < ceiling);
         let best = passed.max_by(|a, b| a.tried().total_cmp(&b.tried()));
-        let floor = best.map(Point::tried);
-        let found = |bound| best.map_or(Step::Nothing, |best| Step::Found(best.offered, bound));
+        let floor = best.map_or(0.0, Point::tried);
         let given_up = points.len() >= MOST_TRIALS;
-        let at_the_end = points.iter().any(|point| point.asked <= self.lowest);
-        match floor {
-            Some(floor) if ceiling - floor <= self.resolution * ceiling => found(bound),
-            // A source that sends less than it is asked for may get below the lowest rate.
-            Some(_) if ceiling <= self.lowest => found(bound),
-            Some(_) if given_up => found(Bound::Trials),
-            None if given_up || at_the_end => Step::Nothing,
-            Some(floor) if ceiling > 2.0 * floor => Step::Try((ceiling * floor).sqrt().max(self.lowest)),
-            Some(floor) => Step::Try(f64::midpoint(ceiling, floor).max(self.lowest)),
-            // What came back of too much is a good guess, where it is much less.
-            None => {
-                let came_back = failed.offered * (1.0 - failed.loss);
-                Step::Try(came_back.min(ceiling / 2.0).max(self.lowest))
+        let open = |point: &&Point| is_open(point, points) && point.asked > floor && point.asked < ceiling;
+        if let (Some(void), false) = (points.iter().rev().find(open), given_up) {
+            return Step::Try(void.asked);
+        }
+        match (failed, best) {
+            (Some((failed, (_, bound))), best) => {
+                let at_the_end = counted.iter().any(|point| point.asked <= self.lowest);
+                self.between(failed, (ceiling, bound), best, given_up, at_the_end)
             }
+            // Trials below the highest rate say nothing about it.
+            (None, Some(best)) if best.asked >= self.highest => Step::Found(best.offered, Bound::Highest),
+            (None, Some(best)) if given_up => Step::Found(best.offered, Bound::Trials),
+            (None, None) if given_up => Step::Nothing,
+            (None, _) => Step::Try(self.highest),
         }
     }
+
+    /// The next step below a ceiling, which the trial `failed` has shown.
+    fn between(
+        &self,
+        failed: &Point,
+        (ceiling, bound): (f64, Bound),
+        best: Option<&Point>,
+        given_up: bool,
+        at_the_end: bool,
+    ) -> Step {
+        let Some(best) = best else {
+            if given_up || at_the_end {
+                return Step::Nothing;
+            }
+            // What came back of too much is a good guess, where it is much less.
+            let came_back = failed.offered * (1.0 - failed.loss);
+            return Step::Try(came_back.min(ceiling / 2.0).max(self.lowest));
+        };
+        let floor = best.tried();
+        // A source that sends less than it is asked for may get below the lowest rate.
+        if ceiling - floor <= self.resolution * ceiling || ceiling <= self.lowest {
+            Step::Found(best.offered, bound)
+        } else if given_up {
+            Step::Found(best.offered, Bound::Trials)
+        } else if ceiling > 2.0 * floor {
+            Step::Try((ceiling * floor).sqrt().max(self.lowest))
+        } else {
+            Step::Try(f64::midpoint(ceiling, floor).max(self.lowest))
+        }
+    }
+}
+
+/// Trials at the same rate: all of them, and how many of them were disturbed.
+fn alike(point: &Point, points: &[Point]) -> (usize, usize) {
+    let same = || points.iter().filter(|other| other.asked == point.asked);
+    (same().count(), same().filter(|other| other.disturbed()).count())
+}
+
+/// A disturbed trial, and not yet so many at its rate that they are taken as they are.
+fn is_void(point: &Point, points: &[Point]) -> bool {
+    let (all, disturbed) = alike(point, points);
+    point.disturbed() && (disturbed < AGAIN || disturbed < all)
+}
+
+/// All trials at this one's rate were disturbed, and another one may be made.
+fn is_open(point: &Point, points: &[Point]) -> bool {
+    let (all, disturbed) = alike(point, points);
+    all == disturbed && disturbed < AGAIN
 }
 
 #[cfg(test)]
@@ -217,6 +266,23 @@ mod tests {
         assert!((396_000.0..=400_000.0).contains(&rate), "{rate}");
         let silent = |rate| Point { asked: rate, offered: 0.0, loss: 1.0 };
         assert_eq!(search(SEARCH, 0.0, silent).0, Step::Nothing);
+    }
+
+    /// A host that stalls once makes one trial void: the limit is found as if it had not.
+    #[test]
+    fn a_disturbed_trial_is_made_again() {
+        for stalled in 0..8 {
+            let trials = std::cell::Cell::new(0);
+            let device = |rate: f64| {
+                let now = trials.replace(trials.get() + 1);
+                let (part, loss) =
+                    if now == stalled { (0.95, 0.01) } else { (1.0, (1.0 - 4e5 / rate).max(0.0)) };
+                Point { asked: rate, offered: rate * part, loss }
+            };
+            let (end, _) = search(SEARCH, 0.0, device);
+            let Step::Found(rate, Bound::Loss) = end else { panic!("{end:?}") };
+            assert!((396_000.0..=400_000.0).contains(&rate), "{stalled}: {rate}");
+        }
     }
 
     /// A rate that passed once and failed once is too high: a device that is not alike twice does not go on for ever.
