@@ -9,6 +9,7 @@ pub mod image;
 pub mod packages;
 pub mod pci;
 pub mod qemu;
+pub mod rfc2544;
 pub mod run;
 pub mod serve;
 pub mod signals;

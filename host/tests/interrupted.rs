@@ -13,8 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 type Case = (&'static str, fn(&Path) -> Result<(), Failed>);
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 6] = [
     ("ctrl_c_ends_in_order_and_sums_up", ctrl_c),
+    ("ctrl_c_ends_rfc2544_with_what_was_measured", ctrl_c_in_rfc2544),
     ("qemu_dies_in_the_middle", qemu_dies),
     ("the_command_dies_and_takes_qemu_with_it", command_dies),
     ("a_card_is_served_alone_until_it_is_stopped", served_alone),
@@ -53,12 +54,13 @@ struct Run {
 }
 
 impl Run {
-    fn start(image: &Path) -> Result<Self, Failed> {
+    fn start(image: &Path, more: &[&str]) -> Result<Self, Failed> {
         let folder = tempfile::tempdir()?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
         command
             .args(["--accel", "tcg", "--seconds", "60", "--image"])
             .arg(image)
+            .args(more)
             .env("TMPDIR", folder.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         Ok(Self { child, folder })
@@ -66,11 +68,16 @@ impl Run {
 
     /// The process id of its QEMU, once it forwards.
     fn wait_forwarding(&mut self) -> Result<i32, Failed> {
-        let stderr = self.child.stderr.as_mut().ok_or("no standard error")?;
         // The second line of figures: frames have come back.
+        self.wait_for("offered")
+    }
+
+    /// The process id of its QEMU, once it has said `text`.
+    fn wait_for(&mut self, text: &str) -> Result<i32, Failed> {
+        let stderr = self.child.stderr.as_mut().ok_or("no standard error")?;
         let mut said = String::new();
         let mut byte = [0];
-        while !said.contains("offered") {
+        while !said.contains(text) {
             if std::io::Read::read(stderr, &mut byte)? == 0 {
                 return Err(format!("it ended early: {said}").into());
             }
@@ -112,7 +119,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
 }
 
 fn ctrl_c(image: &Path) -> Result<(), Failed> {
-    let mut run = Run::start(image)?;
+    let mut run = Run::start(image, &[])?;
     let qemu = run.wait_forwarding()?;
     Run::signal(run.child.id() as i32, Signal::INT)?;
     let output = run.end()?;
@@ -124,8 +131,21 @@ fn ctrl_c(image: &Path) -> Result<(), Failed> {
     ensure(!Path::new(&format!("/proc/{qemu}")).exists(), || "QEMU still runs".into())
 }
 
+/// The trial of a minute is broken off, and its frames are in the books.
+fn ctrl_c_in_rfc2544(image: &Path) -> Result<(), Failed> {
+    let mut run = Run::start(image, &["--rfc2544", "--frame-sizes", "64", "--max-rate", "10000"])?;
+    run.wait_for("1 frame size,")?;
+    Run::signal(run.child.id() as i32, Signal::INT)?;
+    let output = run.end()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure(output.status.code() == Some(1), || format!("{:?}: {text}", output.status))?;
+    let problems: Vec<&str> = text.lines().filter(|line| line.starts_with("problem:")).collect();
+    ensure(problems == ["problem: stopped before everything was measured"], || text.clone())?;
+    ensure(text.contains("all trials: sent"), || text.clone())
+}
+
 fn qemu_dies(image: &Path) -> Result<(), Failed> {
-    let mut run = Run::start(image)?;
+    let mut run = Run::start(image, &[])?;
     let qemu = run.wait_forwarding()?;
     Run::signal(qemu, Signal::KILL)?;
     let output = run.end()?;
@@ -138,7 +158,7 @@ fn qemu_dies(image: &Path) -> Result<(), Failed> {
 }
 
 fn command_dies(image: &Path) -> Result<(), Failed> {
-    let mut run = Run::start(image)?;
+    let mut run = Run::start(image, &[])?;
     let qemu = run.wait_forwarding()?;
     run.child.kill()?;
     run.child.wait()?;

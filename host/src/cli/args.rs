@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::image_line;
 use super::ports::{Port, parse_port, parse_served_port};
+use super::rfc2544::Rfc2544Args;
 use crate::Failure;
 use crate::qemu::Accel;
 use crate::run::RunOptions;
@@ -31,7 +32,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// The main job, also without a command: boot, traffic, account
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// The software XL710 alone, for any VMM that speaks vfio-user
     #[command(after_long_help = crate::faults::HELP)]
     Model(ModelArgs),
@@ -112,6 +113,8 @@ pub struct RunArgs {
     /// Print the summary as one JSON object, and nothing else on standard output
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub rfc2544: Rfc2544Args,
 }
 
 #[derive(Debug, Args)]

@@ -3,13 +3,16 @@
 mod args;
 mod image_line;
 mod ports;
+mod rfc2544;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use serde::Serialize;
 
 use crate::qemu::Qemu;
 use crate::{Failure, run, serve};
@@ -55,22 +58,36 @@ fn one_line(text: &str) -> String {
 
 fn run_command(args: &args::RunArgs) -> Result<ExitCode, Failure> {
     let options = args.options()?;
+    if let Some(plan) = args.rfc2544.plan(&options)? {
+        let report = crate::rfc2544::run(&options, &plan)?;
+        return tell(args.json, &report, &report.problems, report.good());
+    }
     if !options.real.is_empty() {
         return run_real(&options, args.json);
     }
     let summary = run::run(&options)?;
+    tell(args.json, &summary, &summary.problems, summary.good())
+}
+
+/// Writes a summary to standard output, in JSON with its problems on standard error, too.
+fn tell(
+    json: bool,
+    summary: &(impl Serialize + Display),
+    problems: &[String],
+    good: bool,
+) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
-    let written = if args.json {
-        let text = serde_json::to_string(&summary).map_err(|error| Failure::run(error.to_string()))?;
+    let written = if json {
+        let text = serde_json::to_string(summary).map_err(|error| Failure::run(error.to_string()))?;
         writeln!(out, "{text}")
     } else {
         writeln!(out, "{summary}")
     };
     written.map_err(|error| Failure::run(format!("standard output: {error}")))?;
-    if args.json {
-        summary.problems.iter().for_each(|problem| eprintln!("barewire: problem: {problem}"));
+    if json {
+        problems.iter().for_each(|problem| eprintln!("barewire: problem: {problem}"));
     }
-    Ok(if summary.good() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn run_real(options: &run::RunOptions, json: bool) -> Result<ExitCode, Failure> {

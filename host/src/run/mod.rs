@@ -6,52 +6,31 @@ mod process;
 mod progress;
 mod real;
 mod report;
+mod rig;
 mod summary;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
-
-use model::{Handle, PortConfig, Server, Xl710};
 
 use crate::capture::{self, Capture, CaptureWriter, Unfit};
 use crate::qemu::{self, Machine, Qemu};
-use crate::traffic::{self, FrameSet, Limits, Macs, Traffic, TrafficWire};
+use crate::traffic::{self, FrameSet, Limits, Traffic, TrafficWire};
 use crate::{Failure, image, signals};
 
 pub use options::{PortOptions, RunOptions};
 pub use real::{RealPort, RealSummary, run_real};
 pub use summary::{PortSummary, Summary};
 
-use folder::Folder;
-use process::Process;
-use progress::Progress;
-use report::ImageReport;
+pub(crate) use progress::Progress;
+pub(crate) use report::ImageReport;
+pub(crate) use rig::{Cards, Event, Next, Rig, macs};
 
-/// What the threads of a run tell the one that leads it.
-#[derive(Debug)]
-enum Event {
-    /// A line from the image's console.
-    Line(String),
-    /// QEMU has ended, with this status if it has one.
-    Exited(Option<i32>),
-    /// The cards are not served any more.
-    ServerEnded(Option<String>),
-    /// Somebody wants it to end.
-    Stop,
-}
-
-/// A translator may need seconds to get through firmware on a busy host.
-const BOOT_LIMIT: Duration = Duration::from_secs(60);
 /// The wire drains this long without a frame before the rest counts as lost.
 const DRAIN: Duration = Duration::from_secs(1);
-const END_LIMIT: Duration = Duration::from_secs(5);
-/// The same two when somebody waits at the terminal.
+/// The same when somebody waits at the terminal.
 const HURRIED_DRAIN: Duration = Duration::from_millis(200);
-const HURRIED_END_LIMIT: Duration = Duration::from_millis(1000);
 
 /// Carries out a run.
 ///
@@ -68,7 +47,7 @@ pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
         return nothing(options, plan.unfit, Vec::new());
     }
     let unfit = plan.unfit;
-    let cards = Cards::bind(options, plan)?;
+    let (traffic, cards) = bind(options, plan)?;
     match prepare(options, &mut progress) {
         // Whatever a stop broke off is no news.
         _ if signals::stop_asked() => {
@@ -76,20 +55,16 @@ pub fn run(options: &RunOptions) -> Result<Summary, Failure> {
         }
         Err(failure) => Err(failure),
         Ok(ground) => {
-            let mut machine = Machine::new(
-                ground.accel,
-                ground.image.clone(),
-                options.image_options(),
-                cards.sockets.clone(),
-            );
-            machine.cpus = options.cpus;
-            let mut rig = Rig::start(options, cards, machine.command(&ground.qemu), &events)?;
-            let ended = rig.carry_out(options, &inbox, &mut progress);
+            let command = ground.machine(options, &cards).command(&ground.qemu);
+            let outs: Vec<Option<PathBuf>> = options.ports.iter().map(|port| port.out.clone()).collect();
+            traffic.record(&outs)?;
+            let mut run = Forwarding { traffic, rig: Rig::start(cards, command, &events)? };
+            let ended = run.carry_out(options, &inbox, &mut progress);
             // Another image may know better what its options mean.
-            if let (false, Some(error)) = (rig.image.ready, rig.image.refused_option()) {
+            if let (false, Some(error)) = (run.rig.image.ready, run.rig.image.refused_option()) {
                 return Err(Failure::usage(error));
             }
-            Ok(rig.sum_up(options, ended, &ground, unfit))
+            Ok(run.sum_up(options, ended, &ground, unfit))
         }
     }
 }
@@ -105,14 +80,25 @@ fn nothing(options: &RunOptions, unfit: Unfit, problems: Vec<String>) -> Result<
 }
 
 /// What a machine is made of.
-struct Ground {
-    qemu: Qemu,
-    image: PathBuf,
-    image_bytes: u64,
-    accel: qemu::Accel,
+pub(crate) struct Ground {
+    pub qemu: Qemu,
+    pub image: PathBuf,
+    pub image_bytes: u64,
+    pub accel: qemu::Accel,
 }
 
-fn prepare(options: &RunOptions, progress: &mut Progress) -> Result<Ground, Failure> {
+impl Ground {
+    /// The machine with these cards.
+    pub fn machine(&self, options: &RunOptions, cards: &Cards) -> Machine {
+        let (image, sockets) = (self.image.clone(), cards.sockets());
+        let mut machine = Machine::new(self.accel, image, options.image_options(), sockets);
+        machine.cpus = options.cpus;
+        machine
+    }
+}
+
+/// Everything that takes time before a machine can be started.
+pub(crate) fn prepare(options: &RunOptions, progress: &mut Progress) -> Result<Ground, Failure> {
     if let Some(image) = &options.image {
         image::check(image)?;
     }
@@ -170,53 +156,24 @@ impl Plan {
     }
 }
 
-/// The software cards with their sockets, not served yet.
-struct Cards {
-    traffic: Arc<Traffic>,
-    server: Server,
-    sockets: Vec<PathBuf>,
-    folder: Folder,
+/// The cards on the wires of the plan's traffic.
+fn bind(options: &RunOptions, plan: Plan) -> Result<(Arc<Traffic>, Cards), Failure> {
+    let repeat = !plan.from_capture || options.repeat;
+    let limits = Limits {
+        in_flight: options.in_flight(&plan.ports),
+        generated_len: options.generated_len(),
+        repeat,
+        in_order: options.in_order(),
+    };
+    let traffic = Traffic::new(options.forward, macs(options.ports.len()), plan.ports, limits);
+    let cards = Cards::bind(&options.ports, |port| Box::new(TrafficWire::new(&traffic, port)))?;
+    Ok((traffic, cards))
 }
 
-impl Cards {
-    fn bind(options: &RunOptions, plan: Plan) -> Result<Self, Failure> {
-        let macs: Vec<[u8; 6]> =
-            (0..options.ports.len()).map(|port| [0x68, 0x05, 0xca, 0, 0, port as u8]).collect();
-        let repeat = !plan.from_capture || options.repeat;
-        let limits = Limits {
-            in_flight: options.in_flight(&plan.ports),
-            generated_len: options.generated_len(),
-            repeat,
-            in_order: options.in_order(),
-        };
-        let traffic = Traffic::new(options.forward, Macs(macs.clone()), plan.ports, limits);
-        let folder = Folder::new()?;
-        let mut cards = Vec::new();
-        for (index, (port, mac)) in options.ports.iter().zip(macs).enumerate() {
-            let socket = port.socket.clone().unwrap_or_else(|| folder.path().join(format!("i40e{index}")));
-            let config = PortConfig { device_id: port.device, mac, name: format!("i40e{index}") };
-            let mut card = Xl710::new(config, Box::new(TrafficWire::new(&traffic, index)));
-            if let Some(faults) = &port.faults {
-                card.play(&faults.script(card.name())?);
-            }
-            cards.push((socket, card));
-        }
-        let sockets = cards.iter().map(|(socket, _)| socket.clone()).collect();
-        let server = Server::bind(cards).map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(Self { traffic, server, sockets, folder })
-    }
-}
-
-/// Everything that runs.
-struct Rig {
+/// A machine, and the traffic through it.
+struct Forwarding {
     traffic: Arc<Traffic>,
-    server: Handle,
-    server_thread: Option<std::thread::JoinHandle<()>>,
-    process: Process,
-    image: ImageReport,
-    started: Instant,
-    /// The sockets' folder; goes with the rig.
-    _folder: Folder,
+    rig: Rig,
 }
 
 /// How a run ended.
@@ -225,54 +182,21 @@ struct Ended {
     seconds: f64,
 }
 
-impl Rig {
-    fn start(
-        options: &RunOptions,
-        cards: Cards,
-        command: Command,
-        events: &Sender<Event>,
-    ) -> Result<Self, Failure> {
-        let Cards { traffic, server, folder, .. } = cards;
-        let outs: Vec<Option<PathBuf>> = options.ports.iter().map(|port| port.out.clone()).collect();
-        traffic.record(&outs)?;
-        let handle = server.handle();
-        let server_events = events.clone();
-        let thread = std::thread::spawn(move || {
-            // A defect of the card must not leave the run waiting for it.
-            let result = catch_unwind(AssertUnwindSafe(|| server.run()));
-            let error = match result {
-                Ok(result) => result.err().map(|error| error.to_string()),
-                Err(_) => Some("it panicked".into()),
-            };
-            let _ = server_events.send(Event::ServerEnded(error));
-        });
-        let started = Instant::now();
-        let process = Process::start(command, events).inspect_err(|_| handle.stop())?;
-        Ok(Self {
-            traffic,
-            server: handle,
-            server_thread: Some(thread),
-            process,
-            image: ImageReport::default(),
-            started,
-            _folder: folder,
-        })
-    }
-
+impl Forwarding {
     /// From boot to the end of QEMU.
     fn carry_out(&mut self, options: &RunOptions, inbox: &Receiver<Event>, progress: &mut Progress) -> Ended {
         progress.step("booting");
         let mut seconds = 0.0;
-        let mut failure = self.wait_ready(inbox);
+        let mut failure = self.rig.wait_ready(inbox);
         if failure.is_none() {
             progress.say(&format!(
                 "ready after {} ms, {}",
-                self.started.elapsed().as_millis(),
-                self.image.paths()
+                self.rig.started.elapsed().as_millis(),
+                self.rig.image.paths()
             ));
             let start = Instant::now();
             self.traffic.start();
-            self.server.kick();
+            self.rig.server.kick();
             failure = self.watch(options, inbox, progress, start);
             self.traffic.stop();
             seconds = start.elapsed().as_secs_f64();
@@ -283,31 +207,10 @@ impl Rig {
             if signals::stop_asked() {
                 self.traffic.drain(HURRIED_DRAIN, || false);
             }
-            self.process.say("quit\n");
-            failure = self.wait_end(inbox);
         }
+        failure = self.rig.end(failure, inbox);
         progress.clear();
-        self.process.end();
-        self.server.stop();
-        if let Some(thread) = self.server_thread.take() {
-            let _ = thread.join();
-        }
         Ended { failure, seconds }
-    }
-
-    fn wait_ready(&mut self, inbox: &Receiver<Event>) -> Option<String> {
-        let until = Instant::now() + BOOT_LIMIT;
-        loop {
-            match self.next(inbox, until) {
-                Next::Line if self.image.ready => return None,
-                Next::Line => {}
-                Next::Stop => return Some("stopped while the image was booting".into()),
-                Next::Late => {
-                    return Some(format!("the image is not ready after {} s", BOOT_LIMIT.as_secs()));
-                }
-                Next::Failed(what) => return Some(what),
-            }
-        }
     }
 
     /// Until the time is up, everything is sent, or something happens. Says what went wrong.
@@ -327,7 +230,7 @@ impl Rig {
                 return None;
             }
             loop {
-                match self.next(inbox, Instant::now()) {
+                match self.rig.next(inbox, Instant::now()) {
                     Next::Line => {}
                     Next::Late => break,
                     Next::Stop => return None,
@@ -341,92 +244,22 @@ impl Rig {
         }
     }
 
-    fn wait_end(&mut self, inbox: &Receiver<Event>) -> Option<String> {
-        let hurried = |from: Instant| from + HURRIED_END_LIMIT;
-        let now = Instant::now();
-        let mut until = if signals::stop_asked() { hurried(now) } else { now + END_LIMIT };
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match inbox.recv_timeout(left) {
-                Ok(Event::Line(line)) => {
-                    self.image.line(&line);
-                    self.process.remember(line);
-                }
-                Ok(Event::Exited(Some(qemu::DEBUG_EXIT_SUCCESS))) if self.image.ended_well => return None,
-                Ok(Event::Exited(status)) => return Some(self.process.ended_with(status, &self.image)),
-                Ok(Event::ServerEnded(Some(error))) => return Some(format!("the software card: {error}")),
-                Ok(Event::ServerEnded(None)) => {}
-                Ok(Event::Stop) => until = until.min(hurried(Instant::now())),
-                Err(_) => return Some(self.process.tell("the image did not end when it was told to")),
-            }
-        }
-    }
-
-    fn next(&mut self, inbox: &Receiver<Event>, until: Instant) -> Next {
-        let left = until.saturating_duration_since(Instant::now());
-        match inbox.recv_timeout(left) {
-            Ok(Event::Line(line)) => {
-                self.image.line(&line);
-                self.process.remember(line);
-                Next::Line
-            }
-            Ok(Event::Stop) => Next::Stop,
-            Ok(Event::Exited(status)) => Next::Failed(self.process.ended_with(status, &self.image)),
-            Ok(Event::ServerEnded(Some(error))) => {
-                Next::Failed(self.process.tell(&format!("the software card is gone: {error}")))
-            }
-            Ok(Event::ServerEnded(None)) => Next::Failed(self.why_gone(inbox)),
-            Err(RecvTimeoutError::Timeout) => Next::Late,
-            Err(RecvTimeoutError::Disconnected) => Next::Failed("every thread of the run is gone".into()),
-        }
-    }
-
-    /// A card was let go of: most often because QEMU has ended, which is told a moment later.
-    fn why_gone(&mut self, inbox: &Receiver<Event>) -> String {
-        let until = Instant::now() + HURRIED_END_LIMIT;
-        while let Ok(event) = inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            match event {
-                Event::Line(line) => {
-                    self.image.line(&line);
-                    self.process.remember(line);
-                }
-                Event::Exited(status) => return self.process.ended_with(status, &self.image),
-                Event::ServerEnded(_) | Event::Stop => {}
-            }
-        }
-        self.process.tell("QEMU runs on and has let go of a software card")
-    }
-
     fn sum_up(mut self, options: &RunOptions, ended: Ended, ground: &Ground, unfit: Unfit) -> Summary {
         let captures_whole = self.traffic.finish_captures();
-        let status = self.server.status();
-        let mut problems: Vec<String> = ended.failure.into_iter().collect();
+        let mut problems = self.rig.problems(ended.failure);
         if !captures_whole {
             problems.push("a capture could not be written to its end".into());
         }
-        problems.extend(status.iter().flat_map(|port| port.violations.clone()));
-        // Those that ended the image have been told with its end.
-        let told = |error: &String| problems.iter().any(|problem| problem.contains(error.as_str()));
-        let errors: Vec<String> = self.image.errors.drain(..).filter(|error| !told(error)).collect();
-        problems.extend(errors);
         Summary::new(summary::Parts {
             options,
             accel: ground.accel,
             image_bytes: ground.image_bytes,
             unfit,
-            image: &self.image,
+            image: &self.rig.image,
             traffic: &self.traffic,
-            started: self.started,
+            started: self.rig.started,
             seconds: ended.seconds,
             problems,
         })
     }
-}
-
-/// What an event means to whoever waits.
-enum Next {
-    Line,
-    Stop,
-    Late,
-    Failed(String),
 }

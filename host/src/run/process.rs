@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Event;
-use super::report::ImageReport;
+use super::{Event, ImageReport};
 use crate::Failure;
 
 /// Lines that are shown when something went wrong.

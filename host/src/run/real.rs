@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::process::Process;
-use super::report::ImageReport;
-use super::{BOOT_LIMIT, END_LIMIT, Event, HURRIED_END_LIMIT, RunOptions};
+use super::rig::{BOOT_LIMIT, END_LIMIT, HURRIED_END_LIMIT};
+use super::{Event, ImageReport, RunOptions};
 use crate::pci::{Bdf, Host};
 use crate::qemu::{self, Machine};
 use crate::{Failure, signals};

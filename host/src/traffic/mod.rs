@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use check::{Forward, Macs};
+pub use check::{Forward, Macs, is_right};
 pub use direction::{Direction, Totals};
 pub use frames::{FrameSet, imix, sized};
 pub use wire::TrafficWire;
