@@ -38,26 +38,50 @@ pub fn check(image: &Path) -> Result<u64, Failure> {
     if bytes.starts_with(b"\x7fELF") { Ok(bytes.len() as u64) } else { Err(told(&"is no ELF file")) }
 }
 
-/// Builds the image, or finds that it is up to date; returns its file.
+/// A program that is an image: a binary of `package` with the feature `image`.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The folder of its workspace.
+    pub workspace: PathBuf,
+    /// The package.
+    pub package: String,
+    /// The binary.
+    pub program: String,
+}
+
+/// Builds the stock image, or finds that it is up to date; returns its file.
 ///
 /// # Errors
 /// The sources are not there, or the compiler's last lines.
 pub fn build(profile: Profile) -> Result<PathBuf, Failure> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    let workspace = workspace();
     if !workspace.join("boot/image.ld").exists() {
         let place = workspace.display();
         return Err(Failure::usage(format!(
             "the sources of the image are not in {place}: give one with --image"
         )));
     }
+    let source = Source {
+        workspace: workspace.to_owned(),
+        package: "barewire-boot".into(),
+        program: "barewire-image".into(),
+    };
+    build_source(&source, profile)
+}
+
+/// As [`build`], any image.
+///
+/// # Errors
+/// The compiler's last lines.
+pub fn build_source(source: &Source, profile: Profile) -> Result<PathBuf, Failure> {
     // Its own target folder: other flags, other features, and no waiting for a build that waits for this one.
-    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
-    let folder = folder.join("image");
+    let folder = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let folder = workspace().join(folder).join("image");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .current_dir(workspace)
-        .args(["build", "--quiet", "--profile", profile.name(), "-p", "barewire-boot", "--features", "image"])
+        .current_dir(&source.workspace)
+        .args(["build", "--quiet", "--profile", profile.name(), "-p", &source.package, "--features", "image"])
         .args(["--target", TARGET, "--target-dir"])
         .arg(&folder)
         .env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\x1f"))
@@ -67,7 +91,12 @@ pub fn build(profile: Profile) -> Result<PathBuf, Failure> {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let lines: Vec<&str> = text.lines().collect();
         let last = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n");
-        return Err(Failure::run(format!("the image does not build:\n{last}")));
+        return Err(Failure::run(format!("{} does not build:\n{last}", source.program)));
     }
-    Ok(folder.join(TARGET).join(profile.name()).join("barewire-image"))
+    Ok(folder.join(TARGET).join(profile.name()).join(&source.program))
+}
+
+/// The sources of barewire.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }

@@ -69,6 +69,8 @@ impl fmt::Display for Mapped {
 pub struct Config {
     /// `--forward-mode`
     pub mode: Mode,
+    /// `--forward-mode` where it names a mode that the image adds to the built-in ones; `mode` is as by default then.
+    pub added_mode: Option<String<32>>,
     /// `--burst`: most frames a poll, 1 to 512.
     pub burst: u16,
     /// `--rxd`: descriptors of a receive ring, 64 to 8160, a multiple of 32.
@@ -122,6 +124,7 @@ impl Default for Config {
         }
         Self {
             mode: Mode::default(),
+            added_mode: None,
             burst: 32,
             rxd: 1024,
             txd: 1024,
@@ -158,6 +161,11 @@ pub struct ConfigError {
 impl ConfigError {
     fn new(option: &str, value: &str, expected: &'static str) -> Self {
         Self { option: cut(option), value: cut(value), expected }
+    }
+
+    /// The option, such as `--burst`.
+    pub fn option(&self) -> &str {
+        &self.option
     }
 
     fn of_number(option: &str, number: u32, expected: &'static str) -> Self {
@@ -197,6 +205,14 @@ impl Config {
     /// # Errors
     /// The first option that is unknown, lacks its value, or has one out of range.
     pub fn parse(command_line: &str) -> Result<Self, ConfigError> {
+        Self::parse_with(command_line, |_| false)
+    }
+
+    /// As [`Config::parse`], for an image that has modes beside the built-in ones: those whose name is `added`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse_with(command_line: &str, added: impl Fn(&str) -> bool) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         let mut words = command_line.split_ascii_whitespace().skip_while(|word| !word.starts_with("--"));
         while let Some(word) = words.next() {
@@ -215,7 +231,12 @@ impl Config {
                 }
                 _ => {
                     let value = value.or_else(|| words.next()).unwrap_or("");
-                    config.set(option, value)?;
+                    match String::try_from(value) {
+                        Ok(name) if option == "--forward-mode" && added(value) => {
+                            (config.mode, config.added_mode) = (Mode::default(), Some(name));
+                        }
+                        _ => config.set(option, value)?,
+                    }
                 }
             }
         }
@@ -265,6 +286,7 @@ impl Config {
         match option {
             "--forward-mode" => {
                 self.mode = Mode::from_name(value).ok_or(wrong(Mode::NAMES))?;
+                self.added_mode = None;
             }
             "--burst" => {
                 self.burst =
@@ -412,6 +434,19 @@ mod tests {
     }
 
     #[test]
+    fn modes_of_the_image_are_taken_by_name() {
+        let parse = |line| Config::parse_with(line, |name| name == "ttl");
+        let config = parse("--forward-mode=noisy --forward-mode ttl").unwrap();
+        assert_eq!((config.mode, config.added_mode.as_deref()), (Mode::Io, Some("ttl")));
+        let config = parse("--forward-mode=ttl --forward-mode=mac").unwrap();
+        assert_eq!((config.mode, config.added_mode), (Mode::Mac, None));
+        for line in ["--forward-mode=tt", "--forward-mode", "--burst=ttl"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        assert_eq!(Config::parse("--forward-mode=ttl").unwrap_err().option(), "--forward-mode");
+    }
+
+    #[test]
     fn every_option_in_both_spellings() {
         let line = "image --forward-mode=macswap --burst 64 --rxd=512 --txd 4096 --rx-desc=16 --total-num-mbufs=9000 \
                     --nb-cores=2 --rxq 3 --txq=64 \
@@ -421,6 +456,7 @@ mod tests {
         let config = Config::parse(line).unwrap();
         let want = Config {
             mode: Mode::MacSwap,
+            added_mode: None,
             burst: 64,
             rxd: 512,
             txd: 4096,

@@ -1,57 +1,63 @@
 //! The end: every queue is stopped, everything is told that was counted, by port and by core, and the cards are given
 //! back.
 
+use core::marker::PhantomData;
 use core::time::Duration;
 
-use drivers::i40e::{Error, RingWatch, Rx, Tx};
 use hal::Clock;
-use hal::bare::{MmioBar, TscClock};
+use hal::bare::TscClock;
 use kernel::config::{MAX_CORES, MAX_PORTS};
-use kernel::lcore::{MAX_STREAMS, Stream, Streams};
+use kernel::lcore::{MAX_STREAMS, Stream};
 use kernel::port::{PortControl, QueueCounters};
 use kernel::report::{self, CoreReport, PortReport};
 use kernel::{DropReason, Pool, RxQueue, TxQueue};
 
-use crate::console::println;
-use crate::ports::{Port, Ports};
-use crate::serial;
-use crate::streams::Share;
+use super::console::println;
+use super::ports::{PortOf, Ports};
+use super::streams::{RxOf, Share, StreamsOf, TxOf};
+use super::{App, serial};
+use crate::port::{ImagePort, ImageQueue};
 
 /// Most polls for what has arrived when the end is said: several rings full.
 const DRAIN_POLLS: usize = 4096;
 /// Between the two looks at a core's rings.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
+type ErrorOf<A> = <PortOf<A> as PortControl>::Error;
+type WatchOf<A> = <PortOf<A> as ImagePort>::Watch;
+
 /// What was counted, of cores that have stopped.
-pub struct Account {
+pub struct Account<A> {
     ports: heapless::Vec<PortReport, MAX_PORTS>,
     cores: heapless::Vec<(usize, CoreReport), MAX_CORES>,
     /// By port that sends: the one that receives what it sends.
     came_in_at: [usize; MAX_PORTS],
     /// Extended statistics are told, too.
     xstats: bool,
+    app: PhantomData<A>,
 }
 
-impl Account {
+impl<A: App> Account<A> {
     /// An account of these ports, in which nothing stands.
-    pub fn new(ports: &Ports, xstats: bool) -> Self {
+    pub fn new(ports: &Ports<A>, xstats: bool) -> Self {
         let report = |name: &report::PortName| PortReport { name: name.clone(), ..Default::default() };
         Self {
             ports: ports.iter().map(|port| report(&port.name)).collect(),
             cores: heapless::Vec::new(),
             came_in_at: [0; MAX_PORTS],
             xstats,
+            app: PhantomData,
         }
     }
 
     /// Stops the queues of a core that does not poll them any more, and adds what it counted. Says whether everything
     /// went well.
-    pub fn stop(&mut self, share: &mut Share, ports: &mut Ports, clock: &TscClock) -> bool {
+    pub fn stop(&mut self, share: &mut Share<A>, ports: &mut Ports<A>, clock: &TscClock) -> bool {
         let mut good = true;
         let mut report = CoreReport { streams: share.core.streams.len(), ..Default::default() };
         // Whoever said the end may have sent just before.
         share.core.drain(DRAIN_POLLS);
-        tell_stuck(&share.core.streams, ports, clock);
+        tell_stuck::<A>(&share.core.streams, ports, clock);
         while let Some(stream) = share.core.streams.pop() {
             good &= self.stop_stream(stream, &mut share.core.pool, ports, &mut report);
         }
@@ -70,13 +76,13 @@ impl Account {
 
     fn stop_stream(
         &mut self,
-        stream: Stream<Rx<MmioBar>, Tx<MmioBar>>,
+        stream: Stream<RxOf<A>, TxOf<A>>,
         pool: &mut Pool,
-        ports: &mut Ports,
+        ports: &mut Ports<A>,
         core: &mut CoreReport,
     ) -> bool {
         let mut good = true;
-        let mut settle = |result: Result<QueueCounters, Error>, name: &str| {
+        let mut settle = |result: Result<QueueCounters, ErrorOf<A>>, name: &str| {
             result.unwrap_or_else(|error| {
                 println!("barewire: error: {name}: {error}");
                 good = false;
@@ -114,7 +120,7 @@ impl Account {
 
     /// Adds what the cards counted, tells everything and gives the cards back. Says whether all went well, this and
     /// what came before.
-    pub fn end(mut self, mut ports: Ports, mut good: bool) -> bool {
+    pub fn end(mut self, mut ports: Ports<A>, mut good: bool) -> bool {
         for (index, port) in ports.iter_mut().enumerate() {
             let stats = port.control.stats();
             let report = &mut self.ports[index];
@@ -132,7 +138,7 @@ impl Account {
             let _ = serial::with(|serial| report::core_line(serial, *core, report));
         }
         if self.xstats {
-            ports.iter_mut().enumerate().for_each(|(index, port)| tell_xstats(index, port));
+            ports.iter_mut().enumerate().for_each(|(index, port)| tell_xstats(index, &mut port.control));
         }
         for port in ports {
             if let Err(error) = port.control.shut_down() {
@@ -146,8 +152,8 @@ impl Account {
 }
 
 /// Names what holds up streams whose queues nobody polls any more.
-fn tell_stuck(streams: &Streams<Rx<MmioBar>, Tx<MmioBar>>, ports: &Ports, clock: &TscClock) {
-    let mut watches = [const { (RingWatch::new(), RingWatch::new()) }; MAX_STREAMS];
+fn tell_stuck<A: App>(streams: &StreamsOf<A>, ports: &Ports<A>, clock: &TscClock) {
+    let mut watches: [(WatchOf<A>, WatchOf<A>); MAX_STREAMS] = core::array::from_fn(|_| Default::default());
     // A mark that is only late is no trouble: one is what was there at two looks, some time apart.
     for look in 0..2 {
         for (stream, (rx_watch, tx_watch)) in streams.iter().zip(&mut watches) {
@@ -172,10 +178,12 @@ fn tell_queue(port: usize, way: &str, queue: usize, counters: QueueCounters) {
     println!("barewire: xstat port={port} {way}_q{queue}_bytes={bytes}");
 }
 
-fn tell_xstats(index: usize, port: &mut Port) {
-    for (name, count) in port.control.xstats().filter(|(_, count)| *count > 0) {
-        println!("barewire: xstat port={index} {name}={count}");
-    }
+fn tell_xstats(index: usize, port: &mut impl ImagePort) {
+    port.tell_xstats(&mut |name, count| {
+        if count > 0 {
+            println!("barewire: xstat port={index} {name}={count}");
+        }
+    });
 }
 
 fn add(sum: &mut QueueCounters, counters: QueueCounters) {

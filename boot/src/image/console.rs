@@ -2,19 +2,19 @@
 
 use heapless::String;
 
-use crate::serial;
+use super::serial;
 
 /// Prints a line.
 macro_rules! println {
     ($($arg:tt)*) => {
-        $crate::serial::with(|serial| {
+        $crate::image::serial::with(|serial| {
             use core::fmt::Write as _;
             // The console has no errors.
             let _ = writeln!(serial, $($arg)*);
         })
     };
 }
-pub(crate) use println;
+pub(super) use println;
 
 /// Longest line that is taken in; more is cut.
 const LINE: usize = 80;

@@ -5,8 +5,8 @@
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
-use boot::acpi::madt;
-use boot::memory::{self, Range};
+use crate::acpi::madt;
+use crate::memory::{self, Range};
 use hal::bare::apic::{ApicError, Message};
 use hal::bare::cpu;
 use hal::bare::{Arena, LocalApic, MmioBar, TscClock};
@@ -18,11 +18,11 @@ use x86_64::instructions::{hlt, interrupts};
 use x86_64::registers::control::Cr3;
 use x86_64::structures::tss::TaskStateSegment;
 
-use crate::console::println;
-use crate::exceptions::{self, SPURIOUS_VECTOR, WAKE_VECTOR};
-use crate::paging::Tables;
-use crate::trampoline::Trampoline;
-use crate::{entry, exit, gdt};
+use super::console::println;
+use super::exceptions::{self, SPURIOUS_VECTOR, WAKE_VECTOR};
+use super::paging::Tables;
+use super::trampoline::Trampoline;
+use super::{entry, exit, gdt};
 
 /// SDM: from INIT to the first start message, and to the second where the first had no effect.
 const INIT_DELAY: Duration = Duration::from_millis(10);

@@ -8,6 +8,8 @@
 
 use core::arch::global_asm;
 
+use crate::memory::Range;
+
 global_asm!(
     r#"
     .section .note.Xen, "a", @note
@@ -111,7 +113,7 @@ long_mode:
     shl rsi, 32
     or rsi, rax                 # time of entry
     mov edi, ebx                # start info
-    call {main}
+    call barewire_image_main    # made by `image!`
     ud2
 
     .section .rodata.boot_gdt, "a", @progbits
@@ -133,8 +135,7 @@ boot_pointers:
 boot_directories:
     .skip 16384
     .text
-    "#,
-    main = sym crate::image_main,
+    "#
 );
 
 // SAFETY: the linker script defines these; only their addresses are used.
@@ -146,11 +147,8 @@ unsafe extern "C" {
 }
 
 /// Addresses from the first to behind the last byte of the image, its stack and its zeroed data included.
-pub fn image_range() -> boot::memory::Range {
-    boot::memory::Range {
-        start: (&raw const image_start).addr() as u64,
-        end: (&raw const image_end).addr() as u64,
-    }
+pub fn image_range() -> Range {
+    Range { start: (&raw const image_start).addr() as u64, end: (&raw const image_end).addr() as u64 }
 }
 
 /// The page below the boot stack.
@@ -159,6 +157,6 @@ pub fn stack_guard_page() -> u64 {
 }
 
 /// The boot stack, without its guard page.
-pub fn stack_range() -> boot::memory::Range {
-    boot::memory::Range { start: stack_guard_page() + 4096, end: (&raw const stack_top).addr() as u64 }
+pub fn stack_range() -> Range {
+    Range { start: stack_guard_page() + 4096, end: (&raw const stack_top).addr() as u64 }
 }

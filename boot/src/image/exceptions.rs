@@ -9,8 +9,8 @@ use x86_64::VirtAddr;
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::{Entry, InterruptDescriptorTable};
 
-use crate::serial::Serial;
-use crate::{cores, entry, exit, gdt};
+use super::serial::Serial;
+use super::{cores, entry, exit, gdt};
 
 /// The interrupt that wakes a core, and the one that a local APIC raises for another that has vanished.
 pub const WAKE_VECTOR: u8 = 0xf0;

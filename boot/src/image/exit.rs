@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use hal::bare::ports::{inb, outb, outl};
 use kernel::config::Exit;
 
-use crate::serial::Serial;
-use crate::{cores, gdt, serial};
+use super::serial::Serial;
+use super::{cores, gdt, serial};
 
 /// Values for QEMU's isa-debug-exit, which ends QEMU with status `2 * value + 1`.
 const SUCCESS: u32 = 0x10;

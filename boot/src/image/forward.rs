@@ -13,12 +13,13 @@ use kernel::config::{Config, MAX_CORES};
 use kernel::lcore::Flow;
 use kernel::port::{Path, PortControl};
 
-use crate::console::{Input, println};
-use crate::links::Links;
-use crate::machine::BootMachine;
-use crate::ports::Ports;
-use crate::streams::{self, Core, Share};
-use crate::{account, exit, heap};
+use super::console::{Input, println};
+use super::links::Links;
+use super::machine::BootMachine;
+use super::ports::Ports;
+use super::streams::{self, Core, Share};
+use super::{App, account, exit, heap};
+use crate::port::ImageQueue;
 
 /// How often a core looks away from its queues.
 const SERVICE_PERIOD: Duration = Duration::from_millis(10);
@@ -28,17 +29,17 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// The one line that all cores read. It is written once, at the end.
 static STOP: Line<AtomicBool> = Line(AtomicBool::new(false));
 
-/// Work for the other cores, by their number.
-static WORK: [AtomicPtr<Work>; MAX_CORES] = [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CORES];
+/// A [`Work`] for each of the other cores, by their number.
+static WORK: [AtomicPtr<()>; MAX_CORES] = [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CORES];
 
 /// What another core is given; it comes back when the core is done.
-struct Work {
-    share: Share,
+struct Work<A: App> {
+    share: Share<A>,
     clock: TscClock,
 }
 
 /// Forwards until the console says `quit`.
-pub fn run(boot: BootMachine, mut ports: Ports, config: &Config, entered: u64) -> ! {
+pub fn run<A: App>(boot: BootMachine, mut ports: Ports<A>, config: &Config, entered: u64) -> ! {
     let assignment = Assignment::new(config, ports.len(), boot.cores.count());
     let assignment = assignment.unwrap_or_else(|error| exit::fatal(format_args!("{error}")));
     let mut shares = streams::start(&boot, &mut ports, config, &assignment);
@@ -48,10 +49,10 @@ pub fn run(boot: BootMachine, mut ports: Ports, config: &Config, entered: u64) -
     }
     let mut links = Links::new(&ports);
     let own = shares.iter().position(|share| share.number == 0).map(|at| shares.remove(at));
-    let others = lay_out(&boot, shares);
+    let others = lay_out::<A>(&boot, shares);
     heap::close();
     for number in &others {
-        boot.cores.give(*number, forward_on);
+        boot.cores.give(*number, forward_on::<A>);
     }
     let mut own = look_after(boot.clock(), own, &mut ports, &mut links);
     STOP.0.store(true, Ordering::Relaxed);
@@ -60,12 +61,12 @@ pub fn run(boot: BootMachine, mut ports: Ports, config: &Config, entered: u64) -
         boot.cores.wait(*number, STOP_LIMIT);
     }
     let mut good = true;
-    let mut account = account::Account::new(&ports, config.card.xstats);
+    let mut account = account::Account::<A>::new(&ports, config.card.xstats);
     if let Some(share) = &mut own {
         good &= account.stop(share, &mut ports, boot.clock());
     }
     for number in others {
-        good &= match take_back(&boot, number) {
+        good &= match take_back::<A>(&boot, number) {
             Some(mut work) => account.stop(&mut work.share, &mut ports, boot.clock()),
             None => {
                 println!("barewire: error: core {number} did not stop within {} s", STOP_LIMIT.as_secs());
@@ -77,7 +78,12 @@ pub fn run(boot: BootMachine, mut ports: Ports, config: &Config, entered: u64) -
 }
 
 /// The boot core's loop, with or without queues of its own. It alone looks after the console and the links.
-fn look_after(clock: &TscClock, own: Option<Share>, ports: &mut Ports, links: &mut Links) -> Option<Share> {
+fn look_after<A: App>(
+    clock: &TscClock,
+    own: Option<Share<A>>,
+    ports: &mut Ports<A>,
+    links: &mut Links<A>,
+) -> Option<Share<A>> {
     let mut input = Input::default();
     let mut service = || {
         links.look(ports);
@@ -99,45 +105,45 @@ fn look_after(clock: &TscClock, own: Option<Share>, ports: &mut Ports, links: &m
 }
 
 /// Lays out each share for its core; returns their numbers.
-fn lay_out(boot: &BootMachine, shares: Vec<Share>) -> Vec<usize> {
+fn lay_out<A: App>(boot: &BootMachine, shares: Vec<Share<A>>) -> Vec<usize> {
     fn may_move_to_another_core<T: Send>() {}
-    may_move_to_another_core::<Work>();
+    may_move_to_another_core::<Work<A>>();
     let numbers = shares.iter().map(|share| share.number).collect();
     for share in shares {
         let number = share.number;
         let work = Box::into_raw(Box::new(Work { share, clock: *boot.clock() }));
-        WORK[number].store(work, Ordering::Relaxed);
+        WORK[number].store(work.cast(), Ordering::Relaxed);
     }
     numbers
 }
 
 /// The loop of a core other than the boot core.
-fn forward_on(number: usize) {
-    let work = WORK[number].load(Ordering::Relaxed);
+fn forward_on<A: App>(number: usize) {
+    let work = WORK[number].load(Ordering::Relaxed).cast::<Work<A>>();
     // SAFETY: made by `lay_out` for this core, before the core was told to come here; nobody else touches it until
     // this core is done.
     let Work { share, clock } = unsafe { &mut *work };
-    share.core.run(clock, SERVICE_PERIOD, |_: &mut Core| {
+    share.core.run(clock, SERVICE_PERIOD, |_: &mut Core<A>| {
         if STOP.0.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
     });
 }
 
 /// What a core was given, if it is done.
-fn take_back(boot: &BootMachine, number: usize) -> Option<Box<Work>> {
+fn take_back<A: App>(boot: &BootMachine, number: usize) -> Option<Box<Work<A>>> {
     if !boot.cores.is_done(number) {
         return None;
     }
-    let work = WORK[number].swap(core::ptr::null_mut(), Ordering::Relaxed);
+    let work = WORK[number].swap(core::ptr::null_mut(), Ordering::Relaxed).cast::<Work<A>>();
     // SAFETY: from `Box::into_raw`, and taken once; the core that had it is done.
     (!work.is_null()).then(|| unsafe { Box::from_raw(work) })
 }
 
-fn announce(
+fn announce<A: App>(
     boot: &BootMachine,
-    ports: &mut Ports,
+    ports: &mut Ports<A>,
     config: &Config,
     assignment: &Assignment,
-    shares: &[Share],
+    shares: &[Share<A>],
     entered: u64,
 ) {
     for (index, port) in ports.iter_mut().enumerate() {

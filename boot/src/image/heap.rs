@@ -10,7 +10,7 @@ use hal::{DmaMemory, LineHeap};
 use linked_list_allocator::Heap;
 use spin::mutex::SpinMutex;
 
-use crate::exit;
+use super::exit;
 
 /// Bytes of the heap on a machine of `cores` cores: each has some 50 KiB of its own, the software half of its rings, and
 /// a stack of free buffers.

@@ -1,37 +1,40 @@
 //! Watching the ports: their links, and whether their cards still do what they were told.
 
-use drivers::i40e::Trouble;
 use kernel::Link;
 use kernel::config::MAX_PORTS;
 use kernel::port::PortControl;
 
-use crate::console::println;
-use crate::ports::Ports;
+use super::App;
+use super::console::println;
+use super::ports::{PortOf, Ports};
+use crate::port::ImagePort;
 
 /// The ports, as they were told last.
-pub struct Links {
-    known: heapless::Vec<Known, MAX_PORTS>,
+pub struct Links<A: App> {
+    known: heapless::Vec<Known<TroubleOf<A>>, MAX_PORTS>,
     waited: u32,
 }
 
-struct Known {
+type TroubleOf<A> = <PortOf<A> as ImagePort>::Trouble;
+
+struct Known<T> {
     /// `None`: its firmware does not answer.
     link: Option<Link>,
-    trouble: Option<Trouble>,
+    trouble: Option<T>,
 }
 
-impl Links {
+impl<A: App> Links<A> {
     /// Services between two looks.
     const PERIOD: u32 = 10;
 
     /// The links as they were when the ports were announced.
-    pub fn new(ports: &Ports) -> Self {
+    pub fn new(ports: &Ports<A>) -> Self {
         let known = |link| Known { link: Some(link), trouble: None };
         Self { known: ports.iter().map(|port| known(port.link)).collect(), waited: 0 }
     }
 
     /// Tells each change; a port whose firmware does not answer is told once and not asked for its link again.
-    pub fn look(&mut self, ports: &mut Ports) {
+    pub fn look(&mut self, ports: &mut Ports<A>) {
         self.waited += 1;
         if self.waited < Self::PERIOD {
             return;

@@ -1,8 +1,8 @@
 //! The machine, from boot information to one that drivers can run on.
 
-use boot::acpi::{madt, mcfg};
-use boot::memory::{self, Range};
-use boot::pvh::BootInfo;
+use crate::acpi::{madt, mcfg};
+use crate::memory::{self, Range};
+use crate::pvh::BootInfo;
 use hal::bare::cpu;
 use hal::bare::{Arena, BareMachine, MmioBar, TscClock};
 use hal::pci::access::{Ecam, Ports};
@@ -12,10 +12,10 @@ use hal::{Clock, Machine, PhysAddr};
 use kernel::config::MAX_CORES;
 use spin::mutex::SpinMutex;
 
-use crate::console::println;
-use crate::cores::{self, Cores, Ground};
-use crate::paging::{MapError, Tables};
-use crate::{entry, exit, heap, physical};
+use super::console::println;
+use super::cores::{self, Cores, Ground};
+use super::paging::{MapError, Tables};
+use super::{entry, exit, heap, physical};
 
 static ARENA: SpinMutex<Arena> = SpinMutex::new(Arena::new());
 /// Tables take memory of their own, so that they can be extended while drivers allocate.
@@ -24,16 +24,14 @@ const TABLE_BYTES: usize = 2 << 20;
 /// Modules and the image.
 const MAX_TAKEN: usize = 17;
 
-/// Everything that bring-up needs.
+/// The machine that the image runs on, with everything that bring-up needs.
 pub struct BootMachine {
-    /// As drivers see it.
-    pub machine: BareMachine,
+    pub(super) machine: BareMachine,
     /// The vector level that all cores have.
-    pub level: Level,
-    /// The cores.
-    pub cores: Cores,
+    pub(super) level: Level,
+    pub(super) cores: Cores,
     /// PCI configuration space.
-    pub config: Config,
+    pub(super) config: Config,
     tables: Tables<'static>,
     /// First address above all memory.
     top: u64,
@@ -143,7 +141,7 @@ fn config_space(info: &BootInfo, tables: &mut Tables<'static>) -> Config {
 
 impl BootMachine {
     /// The loops that queues are started with.
-    pub fn isa(&self, config: &kernel::config::Config) -> Isa {
+    pub(super) fn isa(&self, config: &kernel::config::Config) -> Isa {
         Isa::at_most(config.isa.unwrap_or(Level::Avx512).min(self.level))
     }
 
@@ -151,7 +149,7 @@ impl BootMachine {
     ///
     /// # Safety
     /// The range is a memory BAR of a device that this program drives.
-    pub unsafe fn map_bar(&mut self, base: PhysAddr, size: u64) -> Result<MmioBar, MapError> {
+    pub(super) unsafe fn map_bar(&mut self, base: PhysAddr, size: u64) -> Result<MmioBar, MapError> {
         self.tables.map_registers(base, size)?;
         // SAFETY: mapped uncached just now, or below 4 GiB, where what is not memory is uncached; a BAR, by the caller's
         // promise.
@@ -160,11 +158,16 @@ impl BootMachine {
 
     /// Address space for a BAR of `size` bytes, a power of two, that firmware gave no place: above all memory and
     /// above 4 GiB.
-    pub fn place_for_bar(&mut self, size: u64) -> u64 {
+    pub(super) fn place_for_bar(&mut self, size: u64) -> u64 {
         let highest = (1_u64 << cpu::physical_address_bits()).min(1 << 46);
         let start = self.top.max(highest / 2).next_multiple_of(size);
         self.top = start + size;
         start
+    }
+
+    /// As drivers see it.
+    pub fn machine(&self) -> &BareMachine {
+        &self.machine
     }
 
     /// The clock.

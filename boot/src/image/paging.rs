@@ -4,7 +4,7 @@
 //! null page and the page below the boot stack can be left out. Other cores' stacks lie anywhere, and the page around the
 //! one below each is cut.
 
-use boot::memory::Range;
+use crate::memory::Range;
 use hal::bare::{Arena, cpu};
 use hal::{DmaError, PhysAddr};
 use x86_64::PhysAddr as PageAddr;
@@ -40,6 +40,8 @@ impl core::fmt::Display for MapError {
         }
     }
 }
+
+impl core::error::Error for MapError {}
 
 /// The tables, and memory for more.
 pub struct Tables<'a> {

@@ -2,7 +2,7 @@
 
 use core::panic::PanicInfo;
 
-use crate::{exceptions, exit, gdt};
+use super::{exceptions, exit, gdt};
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
@@ -21,3 +21,9 @@ fn panic(info: &PanicInfo<'_>) -> ! {
 /// The prebuilt standard library names it where it could unwind. Nothing ever does.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
+
+/// The prebuilt libraries call it where one of their values would be dropped in passing.
+#[unsafe(no_mangle)]
+extern "C" fn _Unwind_Resume() -> ! {
+    exit::fatal(format_args!("unwinding, which nothing here does"))
+}

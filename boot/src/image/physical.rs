@@ -2,7 +2,7 @@
 
 use core::ptr;
 
-use boot::pvh::Physical;
+use crate::pvh::Physical;
 
 /// The first 4 GiB, for tables of loader and firmware.
 pub struct LowMemory;

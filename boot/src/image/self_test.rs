@@ -13,9 +13,9 @@ use hal::simd::Level;
 use heapless::String;
 use spin::mutex::SpinMutex;
 
-use crate::console::println;
-use crate::cores::{self, Cores};
-use crate::{exceptions, exit, heap};
+use super::console::println;
+use super::cores::{self, Cores};
+use super::{exceptions, exit, heap};
 
 /// How long another core may take for a test.
 const LIMIT: Duration = Duration::from_secs(10);

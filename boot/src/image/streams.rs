@@ -5,47 +5,57 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use drivers::i40e::{Rx, Tx};
-use hal::bare::MmioBar;
 use hal::simd::Isa;
 use hal::{Clock, Machine};
 use kernel::assign::{Assigned, Assignment};
 use kernel::config::Config;
-use kernel::forward::{CoreShare, Forwarder, Mode, Route};
-use kernel::lcore::{Lcore, Retry, Stream};
+use kernel::forward::Route;
+use kernel::lcore::{Lcore, Retry, Stream, Streams};
 use kernel::port::{PortControl, QueueSetup};
 use kernel::{BufferLayout, Pool};
 
-use crate::exit;
-use crate::machine::BootMachine;
-use crate::ports::Ports;
+use super::machine::BootMachine;
+use super::ports::{PortOf, Ports};
+use super::{App, exit};
+use crate::modes::{CoreGround, Modes};
+use crate::port::ImagePort;
+
+/// The queues of an [`App`].
+pub type RxOf<A> = <PortOf<A> as PortControl>::Rx;
+pub type TxOf<A> = <PortOf<A> as PortControl>::Tx;
+/// Streams of an [`App`].
+pub type StreamsOf<A> = Streams<RxOf<A>, TxOf<A>>;
 
 /// The loop of one core.
-pub type Core = Lcore<Rx<MmioBar>, Tx<MmioBar>, Forwarder>;
+pub type Core<A> = Lcore<RxOf<A>, TxOf<A>, <A as App>::Modes>;
 
 /// A core that has something to do.
-pub struct Share {
+pub struct Share<A: App> {
     /// Its number.
     pub number: usize,
     /// What it does.
-    pub core: Box<Core>,
+    pub core: Box<Core<A>>,
 }
 
 /// Starts every queue and gives it to its core. Shares are in the order of the cores' numbers.
-pub fn start(boot: &BootMachine, ports: &mut Ports, config: &Config, assignment: &Assignment) -> Vec<Share> {
+pub fn start<A: App>(
+    boot: &BootMachine,
+    ports: &mut Ports<A>,
+    config: &Config,
+    assignment: &Assignment,
+) -> Vec<Share<A>> {
     let mut shares = Vec::new();
     for number in 0..boot.cores.count() {
         let count = assignment.of_core(number).count();
         if count == 0 {
             continue;
         }
-        let pool = make_pool(boot, number, count, config);
-        let share = make_share(boot, number, count, config);
-        let mode = Forwarder::new(config.mode, &config.modes, boot.isa(config), share);
-        let mut core = Box::new(Core::new(pool, mode, usize::from(config.burst)));
+        let pool = make_pool::<A>(boot, number, count, config);
+        let mode = make_mode::<A>(boot, number, count, config);
+        let mut core = Box::new(Core::<A>::new(pool, mode, usize::from(config.burst)));
         core.set_retry(retry(boot, config));
         for assigned in assignment.of_core(number) {
-            start_stream(&mut core, ports, config, boot.isa(config), assigned);
+            start_stream::<A>(&mut core, ports, config, boot.isa(config), assigned);
         }
         shares.push(Share { number, core });
     }
@@ -58,9 +68,10 @@ pub fn start(boot: &BootMachine, ports: &mut Ports, config: &Config, assignment:
 }
 
 /// A core's own packet memory.
-fn make_pool(boot: &BootMachine, core: usize, streams: usize, config: &Config) -> Pool {
+fn make_pool<A: App>(boot: &BootMachine, core: usize, streams: usize, config: &Config) -> Pool {
     let layout = BufferLayout::DEFAULT;
-    let needed = config.buffers_needed(streams);
+    let kept = <A::Modes as Modes>::buffers_kept(config);
+    let needed = config.buffers_needed(streams).saturating_add(kept.saturating_mul(streams as u32));
     let count = config.total_num_mbufs.unwrap_or(needed);
     if count < needed {
         exit::fatal(format_args!(
@@ -73,20 +84,17 @@ fn make_pool(boot: &BootMachine, core: usize, streams: usize, config: &Config) -
     }
 }
 
-/// What the mode of a core is made with.
-fn make_share(boot: &BootMachine, core: usize, streams: usize, config: &Config) -> CoreShare {
-    let noisy = &config.modes.noisy;
-    let memory = |bytes, what| match boot.machine.dma_alloc(bytes, 4096) {
-        Ok(memory) => memory,
-        Err(error) => exit::fatal(format_args!("{what} of core {core}: {error}")),
+/// A core's own mode.
+fn make_mode<A: App>(boot: &BootMachine, core: usize, streams: usize, config: &Config) -> A::Modes {
+    let ground = CoreGround {
+        core,
+        streams,
+        isa: boot.isa(config),
+        ticks_per_second: boot.clock().ticks_per_second(),
+        memory: &|bytes| boot.machine.dma_alloc(bytes, 4096),
     };
-    let (mut fifos, mut noisy_memory) = (Vec::new(), None);
-    if config.mode == Mode::Noisy {
-        let queued = noisy.fifo > 0;
-        fifos.extend((0..streams).filter(|_| queued).map(|_| memory(noisy.fifo_bytes(), "queues")));
-        noisy_memory = (noisy.memory_mib > 0).then(|| memory(noisy.memory_bytes(), "memory for accesses"));
-    }
-    CoreShare { core: core as u8, fifos, noisy_memory, ticks_per_second: boot.clock().ticks_per_second() }
+    A::Modes::make(config, &ground)
+        .unwrap_or_else(|error| exit::fatal(format_args!("forwarding mode of core {core}: {error}")))
 }
 
 /// What a core does when a transmit ring is full.
@@ -97,7 +105,13 @@ fn retry(boot: &BootMachine, config: &Config) -> Option<Retry> {
         .then(|| Retry { times: config.burst_tx_retry_num.into(), delay: boot.clock().to_ticks(delay) })
 }
 
-fn start_stream(core: &mut Core, ports: &mut Ports, config: &Config, isa: Isa, assigned: &Assigned) {
+fn start_stream<A: App>(
+    core: &mut Core<A>,
+    ports: &mut Ports<A>,
+    config: &Config,
+    isa: Isa,
+    assigned: &Assigned,
+) {
     let Assigned { rx_port, tx_port, queue, .. } = *assigned;
     let setup = |descriptors| QueueSetup {
         descriptors,

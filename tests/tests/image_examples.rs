@@ -1,0 +1,125 @@
+//! Images that others make of barewire's parts: the crates of `examples/`, each built as its workspace says, booted, and
+//! fed with frames.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use barewire::image::{self, Profile, Source};
+use barewire::qemu::{Accel, DEBUG_EXIT_FAILURE, Machine};
+use libtest_mimic::Failed;
+use rig::frames;
+use rig::guest::Guest;
+use rig::image_rig::{End, ImageRig, dropped, lines, number};
+use rig::machine::{Ground, case, ensure, run};
+use smoltcp::wire::Ipv4Packet;
+
+const FRAMES: usize = 1200;
+
+fn main() -> ExitCode {
+    run(vec![
+        case("a_mode_from_outside_forwards_as_it_says", custom_mode),
+        case("an_image_with_a_mode_from_outside_keeps_the_others", other_modes),
+        case("a_mode_that_no_image_has_is_refused_with_all_names", unknown_mode),
+    ])
+}
+
+/// The image of `examples/NAME`, with checks.
+fn example(name: &str) -> Result<PathBuf, Failed> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let source = Source { workspace, package: name.into(), program: name.into() };
+    Ok(image::build_source(&source, Profile::Dev)?)
+}
+
+fn machine(image: PathBuf, options: &str) -> Machine {
+    Machine::new(Accel::Tcg, image, options.into(), Vec::new())
+}
+
+/// Frame `n`: most are IPv4 packets, of every time to live, others are something else.
+fn frame(n: usize) -> Vec<u8> {
+    let mut frame = frames::numbered(n as u32, 60 + n * 7 % 1455);
+    let number = frame[14..18].to_vec();
+    match n % 8 {
+        // ARP, IPv6, a tag in front of IPv4.
+        0 => frame[12..14].copy_from_slice(&[0x08, 0x06]),
+        1 => frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]),
+        2 => frame[12..19].copy_from_slice(&[0x81, 0x00, 0, 1, 0x08, 0x00, 0x45]),
+        _ => {
+            frame[12..14].copy_from_slice(&[0x08, 0x00]);
+            let len = frame.len() as u16 - 14;
+            let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
+            packet.set_version(4);
+            packet.set_header_len(20);
+            packet.set_total_len(len);
+            packet.set_ident(u16::from_be_bytes([number[2], number[3]]));
+            packet.set_hop_limit((n / 8) as u8);
+            packet.fill_checksum();
+        }
+    }
+    frame
+}
+
+/// What a router's rule makes of it, by another program's code: the header written anew.
+fn aged(mut frame: Vec<u8>) -> Option<Vec<u8>> {
+    if frame[12..14] == [0x08, 0x00] {
+        let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
+        let left = packet.hop_limit().checked_sub(1).filter(|left| *left > 0)?;
+        packet.set_hop_limit(left);
+        packet.fill_checksum();
+    }
+    Some(frame)
+}
+
+/// Sends frames in at both ports, and checks that `want` of each comes out at the other, in order. Returns what the image
+/// said.
+fn exchange(
+    ground: &Ground,
+    machine: Machine,
+    want: fn(Vec<u8>) -> Option<Vec<u8>>,
+) -> Result<String, Failed> {
+    let ends = vec![End::default(), End::default()];
+    let mut rig = ImageRig::start(ground, machine, ends.clone())?;
+    let sent: Vec<Vec<u8>> = (0..FRAMES).map(frame).collect();
+    let wanted: Vec<Vec<u8>> = sent.iter().cloned().filter_map(want).collect();
+    // They are taken from the back.
+    let offered: Vec<Vec<u8>> = sent.into_iter().rev().collect();
+    rig.offer(&ends, vec![offered.clone(), offered])?;
+    let back: Vec<_> = ends.iter().map(|end| end.back(wanted.len())).collect();
+    let said = rig.quit()?;
+    for back in back {
+        ensure(back == wanted, || {
+            format!("{} of {} frames came back, or not as they should", back.len(), wanted.len())
+        })?;
+    }
+    for line in lines(&said, "stats") {
+        let (rx, tx, gone) = (number(&line, "rx_frames"), number(&line, "tx_frames"), dropped(&line));
+        let right = (rx, tx, gone) == (FRAMES as u64, wanted.len() as u64, (FRAMES - wanted.len()) as u64);
+        ensure(right, || format!("{line:?}"))?;
+    }
+    Ok(said)
+}
+
+fn custom_mode(ground: &Ground) -> Result<(), Failed> {
+    let said = exchange(ground, machine(example("custom-mode")?, "--forward-mode=ttl"), aged)?;
+    let gone = (0..FRAMES).filter(|n| aged(frame(*n)).is_none()).count() as u64;
+    for line in lines(&said, "stats") {
+        ensure(gone > 0 && number(&line, "drop.by-mode") == gone, || format!("{line:?}"))?;
+    }
+    Ok(())
+}
+
+fn other_modes(ground: &Ground) -> Result<(), Failed> {
+    let swapped = |frame: Vec<u8>| Some(frames::swapped(&frame));
+    exchange(ground, machine(example("custom-mode")?, "--forward-mode=macswap"), swapped).map(drop)
+}
+
+fn unknown_mode(ground: &Ground) -> Result<(), Failed> {
+    let said = |image, told: &str| {
+        let machine = machine(image, "--forward-mode=tll");
+        let (status, said) = Guest::start(machine.command(&ground.qemu))?.end()?;
+        let good = status == Some(DEBUG_EXIT_FAILURE) && said.contains(told);
+        ensure(good, || format!("no {told:?} in {status:?}\n{said}"))
+    };
+    said(example("custom-mode")?, "barewire: error: option --forward-mode=tll: io, mac, ")?;
+    said(example("custom-mode")?, "or shared_rxq, or ttl\n")?;
+    said(ground.dev_image.clone(), "or shared_rxq\n")
+}
