@@ -227,6 +227,19 @@ impl Bar for MemoryBar {
     }
 }
 
+/// Throws the cache line with byte `offset` of `memory` out of all caches; outside of it nothing happens.
+#[cfg(target_arch = "x86_64")]
+pub fn flush_line(memory: &DmaMemory, offset: usize) {
+    use core::arch::x86_64::{_mm_clflush, _mm_mfence};
+    if offset < memory.len() {
+        // SAFETY: the byte lies inside of the mapping. Every x86-64 CPU has both instructions; they change no memory.
+        unsafe {
+            _mm_clflush(memory.base().add(offset).as_ptr());
+            _mm_mfence();
+        }
+    }
+}
+
 /// The time stamp counter, after everything before has been executed and before anything behind is.
 #[cfg(target_arch = "x86_64")]
 #[inline]

@@ -74,6 +74,24 @@ pub fn build(profile: Profile) -> Result<PathBuf, Failure> {
 /// # Errors
 /// The compiler's last lines.
 pub fn build_source(source: &Source, profile: Profile) -> Result<PathBuf, Failure> {
+    build_with(source, &["--features", "image"], profile)
+}
+
+/// Builds the program that measures loops, with the flags and the optimisation of the image.
+///
+/// # Errors
+/// The sources are not there, or the compiler's last lines.
+pub fn build_bench() -> Result<PathBuf, Failure> {
+    let workspace = workspace();
+    if !workspace.join("host/bench/src").exists() {
+        return Err(Failure::usage(format!("the sources of the bench are not in {}", workspace.display())));
+    }
+    let program = "barewire-bench".to_owned();
+    let source = Source { workspace: workspace.to_owned(), package: program.clone(), program };
+    build_with(&source, &[], Profile::Release)
+}
+
+fn build_with(source: &Source, features: &[&str], profile: Profile) -> Result<PathBuf, Failure> {
     // Its own target folder: other flags, other features, and no waiting for a build that waits for this one.
     let folder = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let folder = workspace().join(folder).join("image");
@@ -81,7 +99,17 @@ pub fn build_source(source: &Source, profile: Profile) -> Result<PathBuf, Failur
     let mut command = Command::new(cargo);
     command
         .current_dir(&source.workspace)
-        .args(["build", "--quiet", "--profile", profile.name(), "-p", &source.package, "--features", "image"])
+        .args([
+            "build",
+            "--quiet",
+            "--profile",
+            profile.name(),
+            "-p",
+            &source.package,
+            "--bin",
+            &source.program,
+        ])
+        .args(features)
         .args(["--target", TARGET, "--target-dir"])
         .arg(&folder)
         .env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\x1f"))
@@ -97,6 +125,6 @@ pub fn build_source(source: &Source, profile: Profile) -> Result<PathBuf, Failur
 }
 
 /// The sources of barewire.
-fn workspace() -> &'static Path {
+pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }

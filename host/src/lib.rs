@@ -1,5 +1,6 @@
 //! What runs on the host beside the image: the `barewire` command as a library.
 
+pub mod bench;
 pub mod capture;
 mod child;
 pub mod cli;

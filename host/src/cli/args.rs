@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::bench::BenchArgs;
 use super::image_line;
 use super::ports::{Port, parse_port, parse_served_port};
 use super::rfc2544::Rfc2544Args;
@@ -36,6 +37,8 @@ pub enum Command {
     /// The software XL710 alone, for any VMM that speaks vfio-user
     #[command(after_long_help = crate::faults::HELP)]
     Model(ModelArgs),
+    /// What the loops cost a frame: times and instructions, beside testpmd where it is installed
+    Bench(BenchArgs),
     /// The QEMU that the runner uses, with its paths set
     Qemu(QemuArgs),
 }

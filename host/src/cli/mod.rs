@@ -1,6 +1,7 @@
 //! The command line.
 
 mod args;
+mod bench;
 mod image_line;
 mod ports;
 mod rfc2544;
@@ -34,6 +35,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Model(args)) => {
             serve::serve(&args.port, args.device, args.log.as_deref()).map(|()| ExitCode::SUCCESS)
         }
+        Some(Command::Bench(args)) => bench::run(&args),
         Some(Command::Qemu(args)) => run_qemu(&args.args),
     };
     result.unwrap_or_else(|failure| failed(&failure))
@@ -51,7 +53,7 @@ fn one_line(text: &str) -> String {
     let line = kept.join(" ").trim_start_matches("error: ").to_owned();
     // A command that comes late, and a word that is none.
     if line.contains("subcommand") {
-        return format!("{line}; the commands are run, model and qemu, and options come behind them");
+        return format!("{line}; the commands are run, model, bench and qemu, and options come behind them");
     }
     line
 }
@@ -121,7 +123,7 @@ mod tests {
             (&["barewire", "--burst", "0"], "invalid value '0' for '--burst <N>'"),
             (&["barewire", "--forward", "fly"], "invalid value 'fly' for '--forward <MODE>'"),
             (&["barewire", "--rxd", "100"], "'100' for '--rxd <N>': a multiple of 32 from 64 to 8160"),
-            (&["barewire", "fly"], "'fly'; the commands are run, model and qemu"),
+            (&["barewire", "fly"], "'fly'; the commands are run, model, bench and qemu"),
             (&["barewire", "--cpus", "2", "run"], "options come behind them"),
         ] {
             let error = one_line(&Cli::try_parse_from(args).unwrap_err().to_string());
