@@ -11,7 +11,7 @@ use model::{PortConfig, Server, TraceLog, Wire, Xl710};
 use crate::capture;
 use crate::faults::FaultSource;
 use crate::tap::Tap;
-use crate::traffic::{Forward, FrameSet, Limits, Macs, Traffic, TrafficWire};
+use crate::traffic::{Forward, FrameSet, Limits, Macs, Rules, Traffic, TrafficWire};
 use crate::{Failure, signals};
 
 /// What a port is plugged into.
@@ -142,8 +142,8 @@ impl Wires {
 /// Frames of `from` are sent once, and nothing is expected of what comes back.
 fn replay(from: &Path, to: &Path) -> Result<Arc<Traffic>, Failure> {
     let frames = FrameSet::new(capture::read(from)?.frames);
-    let limits = Limits { in_flight: usize::MAX, generated_len: 0, repeat: false, in_order: true };
-    let traffic = Traffic::new(Forward::RxOnly, Macs(Vec::new()), vec![Some(frames)], limits);
+    let limits = Limits { in_flight: usize::MAX, repeat: false, in_order: true };
+    let traffic = Traffic::new(Rules::of(Forward::RxOnly, Macs(Vec::new())), vec![Some(frames)], limits);
     traffic.record(&[Some(to.to_owned())])?;
     traffic.start();
     Ok(traffic)

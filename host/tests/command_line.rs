@@ -30,7 +30,10 @@ fn refused(folder: &Path, args: &[&str], text: &str, files: usize) {
 fn options_out_of_range_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (args, text) in [
-        (&["--forward", "fly"][..], "io, mac, macswap, 5tswap, recycle_mbufs, rxonly or txonly"),
+        (
+            &["--forward", "fly"][..],
+            "io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, recycle_mbufs or shared_rxq",
+        ),
         (&["--port", "e1000"], "the kind of port is i40e"),
         (&["--port", "i40e,speed=1"], "a port i40e has no speed"),
         (&["--port", "i40e,device=1533"], "device 1572 or 1583"),
@@ -44,7 +47,7 @@ fn options_out_of_range_are_refused() {
         (&["--frame-size", "9729"], "9729 is not in 60..=9728"),
         (&["--frame-size", "60", "--pcap", "x"], "--frame-size is for made frames"),
         (&["--frame-size", "60", "--port", "i40e,pcap=x"], "--frame-size is for made frames"),
-        (&["--frame-size", "2049", "--forward", "txonly"], "at most 2048"),
+        (&["--frame-size", "2045", "--forward", "flowgen"], "at most 2044"),
         (&["--forward", "txonly", "--pcap", "x"], "sends frames of its own"),
         (&["--loop"], "--loop is for captures"),
         (&["--image", "/etc/passwd"], "is no ELF file"),

@@ -456,6 +456,7 @@ mod tests {
         let config = Config::parse(line).unwrap();
         let want = Config {
             mode: Mode::MacSwap,
+            added_mode: None,
             burst: 64,
             rxd: 512,
             txd: 4096,

@@ -21,6 +21,8 @@ pub struct PortReport {
     pub rx: QueueCounters,
     /// Frames that were sent.
     pub tx: QueueCounters,
+    /// Frames that the forwarding mode made to be sent here.
+    pub made: u64,
     /// Frames that came in here and were dropped, wherever that was.
     pub drops: Drops,
 }
@@ -35,7 +37,7 @@ pub fn stats_line(out: &mut impl Write, port: usize, report: &PortReport) -> fmt
         "barewire: stats port={port} name={} rx_frames={} rx_bytes={} tx_frames={} tx_bytes={}",
         report.name, report.rx.frames, report.rx.bytes, report.tx.frames, report.tx.bytes
     )?;
-    drops(out, &report.drops)
+    rest(out, report.made, &report.drops)
 }
 
 /// What one core received, sent and dropped, summed over its streams.
@@ -50,6 +52,8 @@ pub struct CoreReport {
     pub rx: QueueCounters,
     /// Frames that were sent.
     pub tx: QueueCounters,
+    /// Frames that its forwarding mode made.
+    pub made: u64,
     /// Frames that it dropped.
     pub drops: Drops,
 }
@@ -64,10 +68,13 @@ pub fn core_line(out: &mut impl Write, core: usize, report: &CoreReport) -> fmt:
         "barewire: lcore core={core} streams={} rx_frames={} rx_bytes={} tx_frames={} tx_bytes={}",
         report.streams, report.rx.frames, report.rx.bytes, report.tx.frames, report.tx.bytes
     )?;
-    drops(out, &report.drops)
+    rest(out, report.made, &report.drops)
 }
 
-fn drops(out: &mut impl Write, drops: &Drops) -> fmt::Result {
+fn rest(out: &mut impl Write, made: u64, drops: &Drops) -> fmt::Result {
+    if made > 0 {
+        write!(out, " made_frames={made}")?;
+    }
     for (reason, count) in drops.iter() {
         write!(out, " drop.{}={count}", reason.name())?;
     }
@@ -91,14 +98,15 @@ mod tests {
         };
         report.drops.add(DropReason::TxFull, 2);
         report.drops.add(DropReason::RxError, 1);
+        report.made = 3;
         let mut line = StdString::new();
         stats_line(&mut line, 1, &report).unwrap();
         assert_eq!(
             line,
-            "barewire: stats port=1 name=i40e1 rx_frames=10 rx_bytes=600 tx_frames=7 tx_bytes=420 \
+            "barewire: stats port=1 name=i40e1 rx_frames=10 rx_bytes=600 tx_frames=7 tx_bytes=420 made_frames=3 \
              drop.rx-error=1 drop.tx-full=2\n"
         );
-        let report = CoreReport { streams: 2, rx: report.rx, tx: report.tx, drops: report.drops };
+        let report = CoreReport { streams: 2, rx: report.rx, tx: report.tx, drops: report.drops, made: 0 };
         let mut line = StdString::new();
         core_line(&mut line, 3, &report).unwrap();
         assert_eq!(

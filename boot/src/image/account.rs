@@ -103,6 +103,8 @@ impl<A: App> Account<A> {
         sent.frames = sent.frames.saturating_sub(unsent.frames);
         sent.bytes = sent.bytes.saturating_sub(unsent.bytes);
         self.came_in_at[stream.tx_port] = stream.rx_port;
+        self.ports[stream.tx_port].made += stream.made;
+        core.made += stream.made;
         if self.xstats {
             tell_queue(stream.rx_port, "rx", rx_queue, received);
             tell_queue(stream.tx_port, "tx", tx_queue, sent);

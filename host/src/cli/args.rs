@@ -53,10 +53,11 @@ pub struct RunArgs {
     /// Send captures again from the start until the time is up
     #[arg(long = "loop")]
     repeat: bool,
-    /// Bytes of each frame without FCS, 60 to 9728 (with txonly to 2048), instead of the Internet mix
+    /// Bytes of each frame without FCS, 60 to 9728 (with flowgen to 2044), instead of the Internet mix
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=9728))]
     frame_size: Option<u16>,
-    /// Forwarding mode: io, mac, macswap, 5tswap, recycle_mbufs, rxonly or txonly
+    /// Forwarding mode: io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, recycle_mbufs or shared_rxq.
+    /// Options of a mode go to the image by --append, see docs/modes.md
     #[arg(long, value_name = "MODE", default_value = "macswap", value_parser = parse_forward)]
     forward: Forward,
     /// Cores of the machine, 1 to 64
@@ -267,8 +268,8 @@ fn check_together(options: &RunOptions) -> Result<(), Failure> {
         _ if generates && capture => refuse("--forward txonly sends frames of its own and no capture".into()),
         _ if options.repeat && !capture => refuse("--loop is for captures, and there is none".into()),
         Some(_) if capture => refuse("--frame-size is for made frames, and there is a capture".into()),
-        Some(len) if generates && len > 2048 => {
-            refuse(format!("--frame-size {len}: with --forward txonly at most 2048"))
+        Some(len) if options.forward == Forward::FlowGen && len > 2044 => {
+            refuse(format!("--frame-size {len}: with --forward flowgen at most 2044"))
         }
         _ => Ok(()),
     }

@@ -59,6 +59,9 @@ fn check_append(append: &str) -> Result<(), Failure> {
         if let Some((_, why)) = TAKEN.iter().find(|(taken, _)| *taken == name) {
             return Err(Failure::usage(format!("--append {name}: {why}")));
         }
+        if name == "--tso-set" {
+            return Err(Failure::usage("--append --tso-set: a run checks frame by frame what comes back"));
+        }
         if matches!(name, "--port-topology" | "--no-promiscuous") {
             let why = "a run checks what comes back from its ports in pairs, for whomever it is";
             return Err(Failure::usage(format!("--append {name}: {why}")));

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::Failure;
 use crate::rfc2544::{Plan, SIZES};
 use crate::run::RunOptions;
-use crate::traffic::IN_FLIGHT;
+use crate::traffic::{Forward, IN_FLIGHT};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "RFC 2544")]
@@ -84,8 +84,8 @@ impl Rfc2544Args {
         if options.ports.iter().any(|port| port.out.is_some()) {
             return refuse("what comes back is not kept: no out=");
         }
-        if !options.forward.returns() {
-            return refuse("frames have to come back, which they don't with rxonly and txonly");
+        if !options.forward.returns() || options.forward == Forward::IcmpEcho {
+            return refuse("frames have to come back, as they were sent, which they don't in this mode");
         }
         if options.in_flight != IN_FLIGHT {
             return refuse("the rate decides how many frames are under way: no --in-flight");

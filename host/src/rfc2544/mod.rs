@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use crate::run::{Cards, Event, Ground, Progress, Rig, RunOptions, macs, prepare};
-use crate::traffic::tx_port;
+use crate::traffic::{Rules, tx_port};
 use crate::{Failure, signals};
 
 pub use report::{Figures, Frame, Latency, Purpose, Report, Spread, Trial};
@@ -113,8 +113,7 @@ pub fn run(options: &RunOptions, plan: &Plan) -> Result<Report, Failure> {
     signals::on_stop(move || drop(stop_events.send(Event::Stop)))?;
     let mut progress = Progress::new();
     let source = Source::new(Setup {
-        forward: options.forward,
-        macs: macs(options.ports.len()),
+        rules: Rules::new(options.forward, macs(options.ports.len()), &options.image_config()),
         ways: plan.ways(),
         group: u64::from(options.rxd / 4),
     });

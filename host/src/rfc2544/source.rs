@@ -8,7 +8,7 @@ use model::Wire;
 
 use super::frames::{Stamp, Stream};
 use super::histogram::Histogram;
-use crate::traffic::{Forward, Macs, is_right};
+use crate::traffic::Rules;
 
 /// Times of a way that are kept: a frame that comes back after so many others were sent is counted as late. Those that
 /// are lost have numbers, too, so this is more than a machine can hold.
@@ -27,9 +27,7 @@ pub struct Way {
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// What the image does to a frame.
-    pub forward: Forward,
-    /// Addresses of its ports.
-    pub macs: Macs,
+    pub rules: Rules,
     /// Ways that are taken at the same time.
     pub ways: Vec<Way>,
     /// Frames that may leave at once when the source is late. What is due beyond that is not sent.
@@ -160,7 +158,7 @@ impl Lane {
     /// Takes in a frame that came back.
     fn back(&mut self, setup: &Setup, stamp: Stamp, frame: &[u8], at_ns: u64) -> Back {
         let port = self.way.to;
-        let right = is_right(setup.forward, &setup.macs, port, self.stream.frame(stamp), frame);
+        let right = setup.rules.is_right(port, self.stream.frame(stamp), frame);
         let (sent, kept) = (self.counts.sent, self.times.len() as u64);
         if !right || stamp.number >= sent {
             return Back::Wrong;
@@ -319,9 +317,11 @@ impl Wire for SourceWire {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::traffic::{Forward, Macs};
 
     fn source(ways: &[Way], group: u64) -> Arc<Source> {
-        let setup = Setup { forward: Forward::Io, macs: Macs(vec![]), ways: ways.to_vec(), group };
+        let rules = Rules::of(Forward::Io, Macs(vec![]));
+        let setup = Setup { rules, ways: ways.to_vec(), group };
         Source::new(setup)
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::capture::{self, Capture, CaptureWriter, Unfit};
 use crate::qemu::{self, Machine, Qemu};
-use crate::traffic::{self, FrameSet, Limits, Traffic, TrafficWire};
+use crate::traffic::{self, Forward, FrameSet, Limits, Rules, Traffic, TrafficWire};
 use crate::{Failure, image, signals};
 
 pub use options::{PortOptions, RunOptions};
@@ -128,7 +128,7 @@ impl Plan {
     fn read(options: &RunOptions) -> Result<Self, Failure> {
         let shared = options.pcap.as_deref().map(capture::read).transpose()?;
         let any_capture = shared.is_some() || options.ports.iter().any(|port| port.pcap.is_some());
-        let generates = options.forward == traffic::Forward::TxOnly;
+        let generates = options.forward == Forward::TxOnly;
         let mut unfit = Unfit::default();
         let mut ports = Vec::new();
         for (index, port) in options.ports.iter().enumerate() {
@@ -141,6 +141,9 @@ impl Plan {
                     Some(FrameSet::new(capture.frames.clone()))
                 }
                 None if any_capture => None,
+                None if options.forward == Forward::IcmpEcho => {
+                    Some(traffic::requests(index, options.frame_size))
+                }
                 None => Some(match options.frame_size {
                     Some(len) => traffic::sized(index, len),
                     None => traffic::imix(index),
@@ -159,13 +162,9 @@ impl Plan {
 /// The cards on the wires of the plan's traffic.
 fn bind(options: &RunOptions, plan: Plan) -> Result<(Arc<Traffic>, Cards), Failure> {
     let repeat = !plan.from_capture || options.repeat;
-    let limits = Limits {
-        in_flight: options.in_flight(&plan.ports),
-        generated_len: options.generated_len(),
-        repeat,
-        in_order: options.in_order(),
-    };
-    let traffic = Traffic::new(options.forward, macs(options.ports.len()), plan.ports, limits);
+    let rules = Rules::new(options.forward, macs(options.ports.len()), &options.image_config());
+    let limits = Limits { in_flight: options.in_flight(&plan.ports), repeat, in_order: options.in_order() };
+    let traffic = Traffic::new(rules, plan.ports, limits);
     let cards = Cards::bind(&options.ports, |port| Box::new(TrafficWire::new(&traffic, port)))?;
     Ok((traffic, cards))
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kernel::config::Config;
+
 use crate::faults::FaultSource;
 use crate::pci::Bdf;
 use crate::qemu::Accel;
@@ -124,12 +126,14 @@ impl RunOptions {
         const SPARE: usize = 32;
         let longest = sets.iter().flatten().map(FrameSet::longest).max().unwrap_or(0);
         let room = usize::from(self.txd).saturating_sub(SPARE) / longest.div_ceil(BUFFER).max(1);
-        self.in_flight.min(room.max(1))
+        // What is kept on the way makes no ring full.
+        let kept = if self.forward == Forward::Noisy { self.image_config().modes.noisy.fifo } else { 0 };
+        self.in_flight.min(room.max(1)) + usize::from(kept)
     }
 
-    /// Bytes of the frames that the image makes in `txonly`.
-    pub fn generated_len(&self) -> usize {
-        self.frame_size.unwrap_or(64)
+    /// The image's options as it reads them; those of another image, which may have more, as if nothing were said.
+    pub fn image_config(&self) -> Config {
+        Config::parse(&self.image_options()).unwrap_or_default()
     }
 
     /// Cores that are to forward, and receive and transmit queues of each port.
@@ -168,13 +172,22 @@ impl RunOptions {
             self.image_cores(),
             self.isa,
             match (self.forward, self.frame_size) {
-                (Forward::TxOnly, Some(len)) => format!(" --txpkts={len}"),
+                (Forward::TxOnly, Some(len)) => format!(" --txpkts={}", txpkts(len)),
+                // It counts an FCS among a frame's bytes.
+                (Forward::FlowGen, Some(len)) => format!(" --txpkts={}", txpkts(len + 4)),
                 _ => String::new(),
             },
             if self.append.is_empty() { "" } else { " " },
             self.append
         )
     }
+}
+
+/// A frame of `len` bytes in segments that buffers hold.
+fn txpkts(len: usize) -> String {
+    const SEGMENT: usize = 2048;
+    let segments = (0..len).step_by(SEGMENT).map(|at| (len - at).min(SEGMENT).to_string());
+    segments.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

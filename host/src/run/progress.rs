@@ -61,16 +61,16 @@ impl Progress {
     pub fn show(&mut self, traffic: &Traffic, forward: Forward, elapsed: Duration, whole: Duration) {
         let totals = traffic.totals();
         // Where nothing comes back, what went in is all there is to show.
-        let back =
-            if forward == Forward::RxOnly { totals.offered } else { totals.returned + totals.generated };
+        let only_takes = forward.takes() && !forward.makes();
+        let back = if only_takes { totals.offered } else { totals.returned + totals.generated };
         let since = self.last_line.elapsed();
         if self.bar.is_none() && since < LINE_PERIOD {
             return;
         }
         let rate = (back - self.last_back) as f64 / since.as_secs_f64().max(1e-3) / 1e6;
         let counts = match forward {
-            Forward::RxOnly => format!("taken {back}"),
-            Forward::TxOnly => format!("made {back}"),
+            _ if only_takes => format!("taken {back}"),
+            _ if forward.makes() => format!("made {back}"),
             _ => format!("offered {}  back {back}", totals.offered),
         };
         let seconds = elapsed.as_secs_f64();

@@ -69,6 +69,8 @@ pub struct PortCounts {
     pub tx_frames: u64,
     /// Their bytes.
     pub tx_bytes: u64,
+    /// Frames made.
+    pub made_frames: u64,
     /// Frames dropped, by reason.
     pub drops: BTreeMap<String, u64>,
 }
@@ -151,6 +153,12 @@ impl ImageReport {
         stats.flat_map(|stats| stats.drops.values()).fold(0, |sum, count| sum.saturating_add(*count))
     }
 
+    /// Frames that the image made.
+    pub fn made(&self) -> u64 {
+        let stats = self.ports.values().filter_map(|port| port.stats.as_ref());
+        stats.fold(0, |sum, stats| sum.saturating_add(stats.made_frames))
+    }
+
     /// The loops of the first port, which are those of all.
     pub fn paths(&self) -> String {
         let port = self.ports.values().next().cloned().unwrap_or_default();
@@ -171,6 +179,7 @@ impl PortCounts {
             rx_bytes: count("rx_bytes"),
             tx_frames: count("tx_frames"),
             tx_bytes: count("tx_bytes"),
+            made_frames: count("made_frames"),
             drops: drops.collect(),
         }
     }

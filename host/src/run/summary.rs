@@ -38,7 +38,7 @@ pub struct Summary {
     pub dropped: u64,
     /// Records that no card carries, never offered.
     pub unfit: u64,
-    /// Offered, and neither returned nor dropped.
+    /// Offered or made, and neither back nor dropped.
     pub lost: i64,
     /// Frames back with a byte that they should not have.
     pub wrong: u64,
@@ -50,7 +50,7 @@ pub struct Summary {
     pub lcores: u32,
     /// By core that forwards.
     pub cores: Vec<CoreSummary>,
-    /// Frames that the image made.
+    /// Frames that the image made and that came out.
     pub generated: u64,
     /// Unfit records by reason.
     pub unfit_reasons: BTreeMap<&'static str, u64>,
@@ -123,7 +123,7 @@ impl Summary {
     pub fn new(parts: Parts<'_>) -> Self {
         let Parts { options, image, traffic, .. } = parts;
         let (totals, times) = (traffic.totals(), traffic.times());
-        let takes = options.forward == Forward::RxOnly;
+        let takes = options.forward.takes() && !options.forward.makes();
         let active = match (times.started, times.last) {
             (Some(_), _) if takes => parts.seconds,
             (Some(start), Some(last)) => last.duration_since(start).as_secs_f64(),
@@ -150,7 +150,7 @@ impl Summary {
             offered: totals.offered,
             returned: totals.returned,
             dropped,
-            lost: lost(totals.offered, totals.returned, dropped),
+            lost: lost([totals.offered, image.made()], [totals.returned, totals.generated, dropped]),
             wrong: totals.wrong,
             mpps: round(mpps),
             ports,
@@ -199,10 +199,10 @@ impl Summary {
     }
 }
 
-/// Offered, and neither returned nor dropped; whatever the image says it dropped.
-fn lost(offered: u64, returned: u64, dropped: u64) -> i64 {
-    let lost = i128::from(offered) - i128::from(returned) - i128::from(dropped);
-    lost.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+/// Offered or made, and neither back nor dropped; whatever the image says of itself.
+fn lost(came: [u64; 2], gone: [u64; 3]) -> i64 {
+    let sum = |counts: &[u64]| counts.iter().map(|count| i128::from(*count)).sum::<i128>();
+    (sum(&came) - sum(&gone)).clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 /// Each port's account, and what of it does not agree with what the wires saw.
@@ -296,7 +296,7 @@ impl Summary {
         )?;
         match self.first_frame_ms {
             Some(ms) => write!(f, "first frame back {ms:.0} ms after QEMU's start; ")?,
-            None if self.forward == Forward::RxOnly.name() => {}
+            None if Forward::from_name(self.forward).is_some_and(Forward::takes) => {}
             None => write!(f, "no frame came back; ")?,
         }
         writeln!(f, "booted in {:.0} ms", self.boot_ms)

@@ -89,8 +89,8 @@ impl Direction {
         sent && self.under_way.is_empty()
     }
 
-    /// The index of the next frame, if it may be sent; it is under way from now on, unless nothing will come back.
-    pub fn send(&mut self, in_flight: usize, returns: bool) -> Option<u32> {
+    /// The index of the next frame, if it may be sent; it is under way from now on, unless it will not come back.
+    pub fn send(&mut self, in_flight: usize, returns: impl Fn(&[u8]) -> bool) -> Option<u32> {
         let len = self.frames.as_ref()?.len();
         if self.under_way.len() >= in_flight {
             return None;
@@ -104,7 +104,7 @@ impl Direction {
         let index = self.next;
         self.next += 1;
         self.totals.offered += 1;
-        if returns {
+        if self.frames.as_ref().and_then(|frames| frames.get(index)).is_some_and(returns) {
             self.under_way.push_back(index);
         }
         Some(index)
@@ -158,31 +158,31 @@ mod tests {
     fn no_more_than_may_be_under_way() {
         let mut direction = direction(10, false);
         assert_eq!(
-            (0..5).map(|_| direction.send(3, true)).collect::<Vec<_>>(),
+            (0..5).map(|_| direction.send(3, |_| true)).collect::<Vec<_>>(),
             [Some(0), Some(1), Some(2), None, None]
         );
         assert_eq!(back(&mut direction, 0), Back::Right);
-        assert_eq!(direction.send(3, true), Some(3));
+        assert_eq!(direction.send(3, |_| true), Some(3));
         assert_eq!((direction.under_way(), direction.finished()), (3, false));
     }
 
     #[test]
     fn a_set_ends_or_begins_again() {
         let mut once = direction(2, false);
-        assert_eq!((0..3).map(|_| once.send(9, true)).collect::<Vec<_>>(), [Some(0), Some(1), None]);
+        assert_eq!((0..3).map(|_| once.send(9, |_| true)).collect::<Vec<_>>(), [Some(0), Some(1), None]);
         assert!(!once.finished());
         back(&mut once, 0);
         back(&mut once, 1);
         assert!(once.finished());
         let mut again = direction(2, true);
-        assert_eq!((0..3).map(|_| again.send(9, true)).collect::<Vec<_>>(), [Some(0), Some(1), Some(0)]);
+        assert_eq!((0..3).map(|_| again.send(9, |_| true)).collect::<Vec<_>>(), [Some(0), Some(1), Some(0)]);
         assert!(Direction::new(None, true, true).finished());
     }
 
     #[test]
     fn lost_wrong_and_surplus_frames_are_told_apart() {
         let mut direction = direction(10, false);
-        (0..6).for_each(|_| assert!(direction.send(9, true).is_some()));
+        (0..6).for_each(|_| assert!(direction.send(9, |_| true).is_some()));
         assert_eq!(back(&mut direction, 0), Back::Right);
         // 1 and 2 are lost on the way.
         assert_eq!(back(&mut direction, 3), Back::Right);
@@ -199,7 +199,7 @@ mod tests {
     fn out_of_order_nothing_is_given_up() {
         let mut direction = direction(4, false);
         direction.in_order = false;
-        (0..4).for_each(|_| assert!(direction.send(9, true).is_some()));
+        (0..4).for_each(|_| assert!(direction.send(9, |_| true).is_some()));
         for n in [3, 0, 2] {
             assert_eq!(back(&mut direction, n), Back::Right);
         }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn what_does_not_come_back_is_not_waited_for() {
         let mut direction = direction(3, false);
-        (0..3).for_each(|_| assert!(direction.send(1, false).is_some()));
+        (0..3).for_each(|_| assert!(direction.send(1, |_| false).is_some()));
         assert!(direction.finished());
     }
 }

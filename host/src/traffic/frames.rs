@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use super::checksums::checksum;
+
 /// Frames that a source sends in order, again from the start if it repeats.
 #[derive(Debug, Clone)]
 pub struct FrameSet {
@@ -52,6 +54,41 @@ pub fn sized(port: usize, len: usize) -> FrameSet {
     FrameSet::new((0..SET).map(|index| udp(port, index, len)).collect())
 }
 
+/// What `icmpecho` answers, for port `port`: echo requests of `len` bytes, or of the mix's, and ARP requests among them.
+pub fn requests(port: usize, len: Option<usize>) -> FrameSet {
+    let lengths = IMIX.into_iter().cycle().take(SET).map(|mixed| len.unwrap_or(mixed));
+    let request = |(index, len)| if index % 16 == 15 { who_has(port, index) } else { ping(port, index, len) };
+    FrameSet::new(lengths.enumerate().map(request).collect())
+}
+
+/// An ICMP echo request whose payload and sequence number tell port and index.
+fn ping(port: usize, index: usize, len: usize) -> Box<[u8]> {
+    let mut frame = udp(port, index, len);
+    frame[23] = 1;
+    frame[24..26].fill(0);
+    let ip_sum = checksum(&[&frame[14..34]]);
+    frame[24..26].copy_from_slice(&ip_sum.to_be_bytes());
+    frame[34..40].copy_from_slice(&[8, 0, 0, 0, 0xba, port as u8]);
+    frame[40..42].copy_from_slice(&(index as u16).to_be_bytes());
+    let sum = checksum(&[&frame[34..]]);
+    frame[36..38].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+/// An ARP request for an address that tells the index.
+fn who_has(port: usize, index: usize) -> Box<[u8]> {
+    let mut frame = vec![0; 60];
+    let asker = [0x02, 0, 0, 0, 0x20, port as u8];
+    frame[..6].fill(0xff);
+    frame[6..12].copy_from_slice(&asker);
+    frame[12..22].copy_from_slice(&[0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
+    frame[22..28].copy_from_slice(&asker);
+    frame[28..32].copy_from_slice(&[198, 18, port as u8, 1]);
+    let [high, low] = (index as u16).to_be_bytes();
+    frame[38..42].copy_from_slice(&[198, 19, high, low]);
+    frame.into_boxed_slice()
+}
+
 /// A UDP frame whose flow and payload tell port and index. `len` is at least 60.
 fn udp(port: usize, index: usize, len: usize) -> Box<[u8]> {
     let (port, number) = (port as u8, index as u32);
@@ -82,29 +119,11 @@ fn udp(port: usize, index: usize, len: usize) -> Box<[u8]> {
     frame.into_boxed_slice()
 }
 
-/// RFC 1071, over parts of which all but the last have an even length.
-fn checksum(parts: &[&[u8]]) -> u16 {
-    let mut sum = 0_u32;
-    for pair in parts.iter().flat_map(|part| part.chunks(2)) {
-        sum += u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
     use super::*;
-
-    /// RFC 1071, section 3: the words 0001 f203 f4f5 f6f7 sum to ddf2.
-    #[test]
-    fn checksum_of_the_rfcs_example() {
-        assert_eq!(checksum(&[&[0, 1, 0xf2, 3], &[0xf4, 0xf5, 0xf6, 0xf7]]), !0xddf2);
-    }
 
     #[test]
     fn frames_are_distinct_and_their_checksums_verify() {

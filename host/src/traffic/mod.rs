@@ -4,8 +4,13 @@
 //! the pace and nothing is lost for want of room.
 
 mod check;
+mod checksums;
 mod direction;
+mod echo;
+mod forward;
 mod frames;
+mod made;
+mod rules;
 mod wire;
 
 use std::collections::VecDeque;
@@ -14,9 +19,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use check::{Forward, Macs, is_right};
+pub use check::Macs;
 pub use direction::{Direction, Totals};
-pub use frames::{FrameSet, imix, sized};
+pub use forward::Forward;
+pub use frames::{FrameSet, imix, requests, sized};
+pub use rules::Rules;
 pub use wire::TrafficWire;
 
 use crate::Failure;
@@ -34,13 +41,11 @@ pub struct Traffic {
 }
 
 struct State {
-    forward: Forward,
-    macs: Macs,
+    rules: Rules,
     /// By the port that receives.
     directions: Vec<Direction>,
     out: Vec<Option<CaptureWriter>>,
     in_flight: usize,
-    generated_len: usize,
     running: bool,
     times: Times,
 }
@@ -50,8 +55,6 @@ struct State {
 pub struct Limits {
     /// Frames of a direction that may be under way.
     pub in_flight: usize,
-    /// Bytes of the frames that the image makes in `txonly`.
-    pub generated_len: usize,
     /// Sets begin again when they end.
     pub repeat: bool,
     /// Frames come back in the order in which they were sent; where several cores have a part of them, they need not.
@@ -72,20 +75,11 @@ pub struct Times {
 impl Traffic {
     /// Traffic for these ports, each with its frames or none, not started. Frames that port `p` receives come back
     /// at the port of [`tx_port`].
-    pub fn new(forward: Forward, macs: Macs, ports: Vec<Option<FrameSet>>, limits: Limits) -> Arc<Self> {
-        let Limits { in_flight, generated_len, repeat, in_order } = limits;
+    pub fn new(rules: Rules, ports: Vec<Option<FrameSet>>, limits: Limits) -> Arc<Self> {
+        let Limits { in_flight, repeat, in_order } = limits;
         let out = ports.iter().map(|_| None).collect();
         let directions = ports.into_iter().map(|frames| Direction::new(frames, repeat, in_order)).collect();
-        let state = State {
-            forward,
-            macs,
-            directions,
-            out,
-            in_flight,
-            generated_len,
-            running: false,
-            times: Times::default(),
-        };
+        let state = State { rules, directions, out, in_flight, running: false, times: Times::default() };
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 

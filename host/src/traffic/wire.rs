@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use model::Wire;
 
-use super::check::{self, Forward};
 use super::{FrameSet, Traffic, tx_port};
 
 /// The wire of one port.
@@ -36,12 +35,12 @@ impl Wire for TrafficWire {
         }
         // Pairs go both ways, so the port that received is the partner of the one that sends.
         let Some(direction) = state.directions.get_mut(tx_port(self.port, ports)) else { return };
-        let (forward, macs) = (state.forward, &state.macs);
-        if forward == Forward::TxOnly {
-            direction
-                .generated(frame.len(), check::is_generated(macs, self.port, state.generated_len, frame));
-        } else {
-            direction.back(frame.len(), |sent| check::is_right(forward, macs, self.port, sent, frame));
+        let rules = &state.rules;
+        match rules.is_made(self.port, frame) {
+            Some(right) => direction.generated(frame.len(), right),
+            None => {
+                direction.back(frame.len(), |sent| rules.is_right(self.port, sent, frame));
+            }
         }
         let drained = direction.under_way() == 0;
         let now = Instant::now();
@@ -54,15 +53,17 @@ impl Wire for TrafficWire {
     }
 
     fn receive(&mut self) -> Option<&[u8]> {
-        let mut state = self.traffic.state();
+        let mut guard = self.traffic.state();
+        let state = &mut *guard;
         if !state.running {
             return None;
         }
-        let (in_flight, returns) = (state.in_flight, state.forward.returns());
+        let (in_flight, rules) = (state.in_flight, &state.rules);
+        let out = tx_port(self.port, state.directions.len());
         let direction = state.directions.get_mut(self.port)?;
-        let index = direction.send(in_flight, returns)?;
+        let index = direction.send(in_flight, |frame| rules.returns(out, frame))?;
         let finished = direction.finished();
-        drop(state);
+        drop(guard);
         if finished {
             self.traffic.changed.notify_all();
         }

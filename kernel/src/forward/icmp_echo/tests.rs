@@ -9,7 +9,7 @@ const ASKER: [u8; 6] = PEER;
 fn answered(frame: &[u8]) -> Option<Vec<u8>> {
     let mut ground = Ground::new();
     ground.arrive(frame);
-    ground.work(|work, burst| reply(work, burst));
+    ground.work(reply);
     let back = ground.frames();
     let dropped = (ground.drops.get(DropReason::NoEcho), ground.drops.total());
     assert_eq!(dropped, if back.is_empty() { (1, 1) } else { (0, 0) });
