@@ -10,8 +10,8 @@
 //! boot::image!(boot::image::Stock);
 //! ```
 //!
-//! What [`image!`](crate::image!) is given is an `App` (feature `image`): which driver its ports have, and which
-//! forwarding modes there are. `examples/custom-mode` and `examples/custom-driver` are two such crates; their build
+//! What `image!` is given is an `App` (feature `image`): which driver its ports have, and which forwarding modes there
+//! are. `examples/custom-mode` and `examples/custom-driver` are two such crates; their build
 //! scripts hand on how an image is linked, which this crate's build script says.
 //!
 //! Without the feature `image`, which needs compiler flags of its own, this is what can be tested on a host: boot

@@ -2,6 +2,7 @@
 
 pub mod captures;
 pub mod cores;
+pub mod datagrams;
 pub mod direct;
 pub mod dpdk;
 pub mod exchange;

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use barewire::image::{self, Profile, Source};
-use barewire::qemu::{Accel, DEBUG_EXIT_FAILURE, Machine};
+use barewire::qemu::{Accel, DEBUG_EXIT_FAILURE, DEBUG_EXIT_SUCCESS, Machine};
+use barewire::run::RunOptions;
+use barewire::traffic::Forward;
 use libtest_mimic::Failed;
-use rig::frames;
+use rig::datagrams::Datagrams;
 use rig::guest::Guest;
 use rig::image_rig::{End, ImageRig, dropped, lines, number};
 use rig::machine::{Ground, case, ensure, run};
+use rig::{captures, frames};
 use smoltcp::wire::Ipv4Packet;
 
 const FRAMES: usize = 1200;
@@ -20,6 +23,10 @@ fn main() -> ExitCode {
         case("a_mode_from_outside_forwards_as_it_says", custom_mode),
         case("an_image_with_a_mode_from_outside_keeps_the_others", other_modes),
         case("a_mode_that_no_image_has_is_refused_with_all_names", unknown_mode),
+        case("a_run_accounts_for_a_mode_that_it_does_not_know", run_of_a_custom_mode),
+        case("a_driver_from_outside_forwards_between_its_cards", custom_driver),
+        case("what_a_driver_from_outside_can_not_do_is_told", custom_driver_refuses),
+        case("an_image_without_a_driver_for_its_cards_says_so", no_driver),
     ])
 }
 
@@ -122,4 +129,109 @@ fn unknown_mode(ground: &Ground) -> Result<(), Failed> {
     said(example("custom-mode")?, "barewire: error: option --forward-mode=tll: io, mac, ")?;
     said(example("custom-mode")?, "or shared_rxq, or ttl\n")?;
     said(ground.dev_image.clone(), "or shared_rxq\n")
+}
+
+/// `barewire run --image ... --forward ttl`: a capture of which more is dropped than may be under way.
+fn run_of_a_custom_mode(ground: &Ground) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("in.pcap");
+    let last_hop = |n: usize| {
+        let mut frame = frame(n);
+        let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
+        packet.set_hop_limit(1);
+        packet.fill_checksum();
+        frame
+    };
+    let sent: Vec<Vec<u8>> =
+        (0..400).map(|n| if n % 8 < 3 || n % 16 == 9 { frame(n) } else { last_hop(n) }).collect();
+    let left = sent.iter().cloned().filter_map(aged).count() as u64;
+    let records: Vec<captures::Record> =
+        sent.iter().map(|frame| (frame.clone(), frame.len() as u32)).collect();
+    captures::write(&path, &records);
+    let run = |forward| RunOptions {
+        forward: Forward::Other(forward),
+        pcap: Some(path.clone()),
+        accel: Some(Accel::Tcg),
+        in_flight: 64,
+        ..RunOptions::default()
+    };
+    let image = Some(example("custom-mode")?);
+    let summary = barewire::run::run(&RunOptions { image, ..run("ttl") })?;
+    let books = (summary.offered, summary.returned, summary.dropped, summary.lost, summary.wrong);
+    let right = (800, 2 * left, 800 - 2 * left, 0, 0);
+    ensure(summary.good() && books == right, || format!("{books:?}, not {right:?}\n{summary}"))?;
+    // Who has no such mode says so.
+    let image = Some(ground.dev_image.clone());
+    let refused =
+        barewire::run::run(&RunOptions { image, ..run("ttl") }).err().map(|error| error.to_string());
+    let told = "option --forward-mode=ttl: io, mac, macswap";
+    ensure(refused.as_ref().is_some_and(|error| error.contains(told)), || format!("{refused:?}"))
+}
+
+/// Two e1000 cards of QEMU's own exchange frames of all lengths, through rings that go round many times.
+fn custom_driver(ground: &Ground) -> Result<(), Failed> {
+    const BATCH: usize = 16;
+    let options = "--forward-mode=macswap --rxd=64 --txd=96";
+    let mut machine = machine(example("custom-driver")?, options);
+    let mut plug = |mac| Datagrams::plug(&mut machine, "e1000", mac);
+    let wires = [plug("52:54:00:00:00:01")?, plug("52:54:00:00:00:02")?];
+    let mut guest = Guest::start(machine.command(&ground.qemu))?;
+    guest.wait_for("barewire ready: 2 ports")?;
+    // Up to a tagged frame of 1518 bytes.
+    let sent = |port: usize, n: usize| frames::numbered((n * 2 + port) as u32, 60 + (n * 7 + port) % 1459);
+    let mut bytes = [0; 2];
+    for batch in 0..FRAMES / BATCH {
+        let batch = batch * BATCH..(batch + 1) * BATCH;
+        for n in batch.clone() {
+            wires.iter().enumerate().try_for_each(|(port, wire)| wire.send(&sent(port, n)))?;
+        }
+        for (port, wire) in wires.iter().enumerate() {
+            for n in batch.clone() {
+                let want = frames::swapped(&sent(port ^ 1, n));
+                let back = wire.receive()?;
+                bytes[port] += want.len();
+                ensure(back == want, || format!("frame {n} of port {}:\n{back:?}\n{want:?}", port ^ 1))?;
+            }
+        }
+    }
+    guest.say("quit\n")?;
+    let (status, said) = guest.end()?;
+    let good = status == Some(DEBUG_EXIT_SUCCESS) && said.contains("barewire: end status=ok");
+    ensure(good, || format!("{status:?}\n{said}"))?;
+    let all = FRAMES / BATCH * BATCH;
+    for told in [
+        "barewire: port 0 e1000_0 mac=52:54:00:00:00:01 link=up speed=1000 rx_path=\"scalar\"".to_owned(),
+        format!("rx_frames={all} rx_bytes={} tx_frames={all} tx_bytes={}", bytes[1], bytes[0]),
+        format!("rx_frames={all} rx_bytes={} tx_frames={all} tx_bytes={}", bytes[0], bytes[1]),
+    ] {
+        ensure(said.lines().any(|line| line.contains(&told)), || format!("no {told:?} in\n{said}"))?;
+    }
+    Ok(())
+}
+
+/// More queues than the card has, and longer rings.
+fn custom_driver_refuses(ground: &Ground) -> Result<(), Failed> {
+    for (options, told) in [
+        ("--rxq=2 --txq=2", "barewire: error: e1000_0: queue 1: the card has queue 0 alone"),
+        (
+            "--rxd=4128",
+            "barewire: error: e1000_0: ring of 4128 descriptors: a multiple of 32 to 4096 is needed",
+        ),
+    ] {
+        let mut machine = machine(example("custom-driver")?, options);
+        let _wire = Datagrams::plug(&mut machine, "e1000", "52:54:00:00:00:01")?;
+        let (status, said) = Guest::start(machine.command(&ground.qemu))?.end()?;
+        let good = status == Some(DEBUG_EXIT_FAILURE) && said.contains(told);
+        ensure(good, || format!("no {told:?} in {status:?}\n{said}"))?;
+    }
+    Ok(())
+}
+
+/// The stock image has no driver for that card.
+fn no_driver(ground: &Ground) -> Result<(), Failed> {
+    let mut machine = machine(ground.dev_image.clone(), "");
+    let _wire = Datagrams::plug(&mut machine, "e1000", "52:54:00:00:00:01")?;
+    let (status, said) = Guest::start(machine.command(&ground.qemu))?.end()?;
+    let told = "barewire: error: no port: ";
+    ensure(status == Some(DEBUG_EXIT_FAILURE) && said.contains(told), || format!("{status:?}\n{said}"))
 }

@@ -60,7 +60,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=9728))]
     frame_size: Option<u16>,
     /// Forwarding mode: io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, recycle_mbufs or shared_rxq.
-    /// Options of a mode go to the image by --append, see docs/modes.md
+    /// Options of a mode go to the image by --append, see docs/modes.md. With --image also a mode that only this image has:
+    /// then frames are counted and not compared
     #[arg(long, value_name = "MODE", default_value = "macswap", value_parser = parse_forward)]
     forward: Forward,
     /// Cores of the machine, 1 to 64
@@ -143,7 +144,14 @@ pub struct QemuArgs {
 }
 
 fn parse_forward(text: &str) -> Result<Forward, String> {
-    Forward::from_name(text).ok_or_else(|| kernel::forward::Mode::NAMES.into())
+    const LONGEST: usize = 32;
+    let fits = (1..=LONGEST).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
+    match Forward::from_name(text) {
+        Some(forward) => Ok(forward),
+        // It lives as long as the program, of which it is one argument.
+        None if fits => Ok(Forward::Other(text.to_owned().leak())),
+        None => Err(kernel::forward::Mode::NAMES.into()),
+    }
 }
 
 fn parse_ring(text: &str) -> Result<u16, String> {
@@ -258,6 +266,10 @@ fn check_together(options: &RunOptions) -> Result<(), Failure> {
     let refuse = |what: String| Err(Failure::usage(what));
     let (generates, capture) = (options.forward == Forward::TxOnly, options.has_capture());
     let cpus = options.cpus;
+    if options.forward.is_other() && options.image.is_none() {
+        let (name, names) = (options.forward.name(), kernel::forward::Mode::NAMES);
+        return refuse(format!("--forward {name}: {names}, or a mode of an image of your own, with --image"));
+    }
     if let Some(cores) = options.nb_cores.filter(|cores| *cores > cpus) {
         return refuse(format!("--nb-cores {cores}: the machine has --cpus {cpus}"));
     }

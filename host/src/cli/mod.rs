@@ -121,7 +121,7 @@ mod tests {
         for (args, text) in [
             (&["barewire", "--colour"][..], "unexpected argument '--colour' found"),
             (&["barewire", "--burst", "0"], "invalid value '0' for '--burst <N>'"),
-            (&["barewire", "--forward", "fly"], "invalid value 'fly' for '--forward <MODE>'"),
+            (&["barewire", "--forward", "no mode"], "invalid value 'no mode' for '--forward <MODE>'"),
             (&["barewire", "--rxd", "100"], "'100' for '--rxd <N>': a multiple of 32 from 64 to 8160"),
             (&["barewire", "fly"], "'fly'; the commands are run, model, bench and qemu"),
             (&["barewire", "--cpus", "2", "run"], "options come behind them"),

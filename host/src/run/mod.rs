@@ -29,7 +29,9 @@ pub(crate) use rig::{Cards, Event, Next, Rig, macs};
 
 /// The wire drains this long without a frame before the rest counts as lost.
 const DRAIN: Duration = Duration::from_secs(1);
-/// The same when somebody waits at the terminal.
+/// A mode that nobody knows may have dropped what has not come back for so long.
+const GIVE_UP: Duration = Duration::from_millis(500);
+/// The same as [`DRAIN`] when somebody waits at the terminal.
 const HURRIED_DRAIN: Duration = Duration::from_millis(200);
 
 /// Carries out a run.
@@ -235,6 +237,9 @@ impl Forwarding {
                     Next::Stop => return None,
                     Next::Failed(what) => return Some(what),
                 }
+            }
+            if options.forward.is_other() && self.traffic.give_up(GIVE_UP) {
+                self.rig.server.kick();
             }
             progress.show(&self.traffic, options.forward, start.elapsed(), duration);
             if Instant::now() >= end {

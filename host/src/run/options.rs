@@ -133,7 +133,8 @@ impl RunOptions {
 
     /// The image's options as it reads them; those of another image, which may have more, as if nothing were said.
     pub fn image_config(&self) -> Config {
-        Config::parse(&self.image_options()).unwrap_or_default()
+        let other = |name: &str| self.forward.is_other() && name == self.forward.name();
+        Config::parse_with(&self.image_options(), other).unwrap_or_default()
     }
 
     /// Cores that are to forward, and receive and transmit queues of each port.

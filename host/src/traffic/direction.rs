@@ -76,6 +76,13 @@ impl Direction {
         self.under_way.len()
     }
 
+    /// Nothing is under way any more; returns how many frames were.
+    pub fn give_up(&mut self) -> usize {
+        let given_up = self.under_way.len();
+        self.under_way.clear();
+        given_up
+    }
+
     /// Frames of a set that is sent once and has not been, so far.
     pub fn unsent(&self) -> u64 {
         let len = self.frames.as_ref().filter(|_| !self.repeat).map_or(0, FrameSet::len);
@@ -205,6 +212,14 @@ mod tests {
         }
         assert_eq!(back(&mut direction, 3), Back::Wrong);
         assert_eq!((direction.under_way(), direction.finished()), (1, false));
+    }
+
+    #[test]
+    fn what_is_given_up_makes_room() {
+        let mut direction = direction(3, false);
+        assert_eq!((0..3).filter_map(|_| direction.send(2, |_| true)).count(), 2);
+        assert_eq!((direction.give_up(), direction.give_up()), (2, 0));
+        assert_eq!((direction.send(2, |_| true), direction.under_way()), (Some(2), 1));
     }
 
     #[test]

@@ -27,10 +27,12 @@ pub enum Forward {
     RecycleMbufs,
     /// Nothing comes back.
     SharedRxq,
+    /// A mode that only another image has: what comes back is anybody's guess.
+    Other(&'static str),
 }
 
 impl Forward {
-    /// All modes.
+    /// All modes of the stock image.
     pub const ALL: [Self; 12] = [
         Self::Io,
         Self::Mac,
@@ -46,7 +48,7 @@ impl Forward {
         Self::SharedRxq,
     ];
 
-    /// testpmd's name.
+    /// testpmd's name, or the other image's.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
@@ -61,12 +63,18 @@ impl Forward {
             Self::Noisy => "noisy",
             Self::RecycleMbufs => "recycle_mbufs",
             Self::SharedRxq => "shared_rxq",
+            Self::Other(name) => name,
         }
     }
 
     /// The mode of that name. A name may have `-` for `_`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name || mode.name() == name.replace('-', "_"))
+    }
+
+    /// Whether only another image has it.
+    pub const fn is_other(self) -> bool {
+        matches!(self, Self::Other(_))
     }
 
     /// Frames that are offered come back, or some of them do.

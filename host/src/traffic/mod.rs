@@ -114,6 +114,18 @@ impl Traffic {
         state.times.started = Some(Instant::now());
     }
 
+    /// Gives up what is under way if nothing has come back for `quiet`: where nobody knows which frames come back, it may
+    /// have been dropped. Says whether there was something; then the server has to be woken.
+    pub fn give_up(&self, quiet: Duration) -> bool {
+        let mut state = self.state();
+        let last = state.times.last.max(state.times.started);
+        if last.is_none_or(|last| last.elapsed() < quiet) {
+            return false;
+        }
+        let given_up: usize = state.directions.iter_mut().map(Direction::give_up).sum();
+        given_up > 0
+    }
+
     /// Ends the source; what is under way may still come back.
     pub fn stop(&self) {
         self.state().running = false;
