@@ -37,7 +37,7 @@ use hal::simd::Isa;
 use hal::{DmaError, DmaMemory};
 use kernel::Burst;
 use kernel::config::Config;
-use kernel::forward::{CoreShare, ForwardMode, Forwarder, Input, Mode, Verdict, Work};
+use kernel::forward::{CoreShare, ForwardMode, Forwarder, Input, Mode, Route, Verdict, Work};
 use kernel::port::Touch;
 
 /// What a mode of a core is made with.
@@ -164,8 +164,8 @@ impl<M: ForwardMode, R: ForwardMode> ForwardMode for Added<M, R> {
         either!(self, mode => mode.input())
     }
 
-    fn touch(&self) -> Option<Touch> {
-        either!(self, mode => mode.touch())
+    fn touch(&self, route: &Route) -> Option<Touch> {
+        either!(self, mode => mode.touch(route))
     }
 
     fn forward(&mut self, work: &mut Work<'_>, burst: &mut Burst) -> Verdict {

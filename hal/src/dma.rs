@@ -177,6 +177,14 @@ impl DmaMemory {
         unsafe { ptr::write_bytes(self.base.as_ptr(), value, self.len) };
     }
 
+    /// Where `len` bytes from `offset` on lie, which are mapped as long as a handle lives.
+    #[inline]
+    pub(crate) fn bytes_at(&self, offset: usize, len: usize) -> Result<*mut u8, OutOfBounds> {
+        self.check(offset, len)?;
+        // SAFETY: `offset <= self.len`, checked above.
+        Ok(unsafe { self.base.as_ptr().add(offset) })
+    }
+
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }

@@ -186,7 +186,7 @@ impl Turn<'_> {
         burst: &mut Burst,
     ) -> usize {
         let mut relayed = Relayed::NOTHING;
-        if let Some(touch) = mode.touch() {
+        if let Some(touch) = mode.touch(&stream.route) {
             let fast = stream.rx.relay(&mut stream.tx, pool, touch, self.limit);
             relayed = fast.unwrap_or(relayed);
         }

@@ -33,25 +33,27 @@ impl<'a> Headers<'a> {
     /// The headers at eight offsets, if all of them lie in the memory.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub fn eight<'b>(&self, offsets: &'b [u32; 8]) -> Option<Starts<'b, 8>>
-    where
-        'a: 'b,
-    {
+    pub fn eight(&self, offsets: &[u32; 8]) -> Option<Starts<'a, 8>> {
         let last = _mm256_set1_epi32(self.last.cast_signed());
         let inside = _mm256_cmpeq_epi32(_mm256_max_epu32(avx2::load(offsets), last), last);
-        (_mm256_movemask_epi8(inside) == -1).then_some(Starts { base: self.base, offsets })
+        (_mm256_movemask_epi8(inside) == -1).then(|| Starts {
+            base: self.base,
+            offsets: loaded_again(offsets),
+            memory: PhantomData,
+        })
     }
 
     /// The headers at four offsets, if all of them lie in the memory.
     #[inline]
     #[target_feature(enable = "ssse3,sse4.1")]
-    pub fn four<'b>(&self, offsets: &'b [u32; 4]) -> Option<Starts<'b, 4>>
-    where
-        'a: 'b,
-    {
+    pub fn four(&self, offsets: &[u32; 4]) -> Option<Starts<'a, 4>> {
         let last = _mm_set1_epi32(self.last.cast_signed());
         let inside = _mm_cmpeq_epi32(_mm_max_epu32(sse::load(offsets), last), last);
-        (_mm_movemask_epi8(inside) == 0xffff).then_some(Starts { base: self.base, offsets })
+        (_mm_movemask_epi8(inside) == 0xffff).then(|| Starts {
+            base: self.base,
+            offsets: loaded_again(offsets),
+            memory: PhantomData,
+        })
     }
 
     /// Asks for the line at `offset`, wherever that is.
@@ -64,18 +66,32 @@ impl<'a> Headers<'a> {
     }
 }
 
+/// The same numbers, of which the compiler knows no more where they come from.
+///
+/// Offsets are checked as a vector and used as numbers. A compiler that knows both to be the same bytes takes the numbers
+/// out of the vector again, which costs twice as much as loading them.
+#[inline]
+fn loaded_again<const N: usize>(offsets: &[u32; N]) -> [u32; N] {
+    let mut at: *const [u32; N] = offsets;
+    // SAFETY: no instruction at all: the pointer comes back as it went in.
+    unsafe {
+        core::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags));
+        at.read()
+    }
+}
+
 /// Headers at offsets that have been checked.
 pub struct Starts<'a, const N: usize> {
     base: *mut u8,
-    offsets: &'a [u32; N],
+    offsets: [u32; N],
+    memory: PhantomData<&'a DmaMemory>,
 }
 
 impl<const N: usize> Starts<'_, N> {
     #[inline]
     fn at<const I: usize>(&self) -> *mut __m128i {
         const { assert!(I < N) };
-        // SAFETY: each of the offsets has `HEADER` bytes of the memory behind it, and they can't change while they
-        // are borrowed.
+        // SAFETY: each of the offsets has `HEADER` bytes of the memory behind it, and they are a copy.
         unsafe { self.base.add(self.offsets[I] as usize).cast() }
     }
 

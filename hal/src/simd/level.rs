@@ -94,6 +94,13 @@ pub struct Avx2(());
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Avx512(());
 
+impl From<Avx2> for Ssse3 {
+    /// What has AVX2 has both, as levels are counted here.
+    fn from(_: Avx2) -> Self {
+        Self(())
+    }
+}
+
 impl From<Avx512> for Avx2 {
     /// AVX-512 as it is counted here has everything below it.
     fn from(_: Avx512) -> Self {

@@ -5,6 +5,7 @@ use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::ring::DescBlock;
+use crate::{DmaMemory, OutOfBounds};
 
 /// The 16 bytes of an array.
 #[inline]
@@ -22,6 +23,31 @@ pub fn store<T: FromBytes, const N: usize>(to: &mut [T; N], value: __m128i) {
     const { assert!(size_of::<[T; N]>() == 16) };
     // SAFETY: exactly 16 writable bytes, of a type that any bytes will do for.
     unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), value) };
+}
+
+/// The 16 bytes of `memory` from `offset` on.
+///
+/// # Errors
+/// [`OutOfBounds`] when they do not lie inside.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+pub fn load_from(memory: &DmaMemory, offset: usize) -> Result<__m128i, OutOfBounds> {
+    let from = memory.bytes_at(offset, 16)?;
+    // SAFETY: 16 mapped bytes.
+    Ok(unsafe { _mm_loadu_si128(from.cast_const().cast()) })
+}
+
+/// Writes the 16 bytes of `memory` from `offset` on.
+///
+/// # Errors
+/// [`OutOfBounds`] when they do not lie inside; then nothing is written.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+pub fn store_to(memory: &DmaMemory, offset: usize, value: __m128i) -> Result<(), OutOfBounds> {
+    let to = memory.bytes_at(offset, 16)?;
+    // SAFETY: 16 mapped bytes, to which nobody holds a reference.
+    unsafe { _mm_storeu_si128(to.cast(), value) };
+    Ok(())
 }
 
 /// The first two quadwords of descriptor `AT`, in one read.

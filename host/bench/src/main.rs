@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use bench::ground::Ground;
 use bench::{Case, Request, Row, Told, count, lines, sample};
 
 fn main() -> ExitCode {
@@ -13,9 +14,9 @@ fn main() -> ExitCode {
                 tell(&Told::Count { case: case.to_string(), instructions: count::instructions(&case) });
             }
         }
+        Some(Request::Run { case, rounds }) => return exit(run(&case, rounds)),
         Some(Request::Traced { case, rounds }) => {
-            let done = Case::from_name(&case).is_some_and(|case| count::run_traced(&case, rounds));
-            return if done { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            return exit(Case::from_name(&case).is_some_and(|case| count::run_traced(&case, rounds)));
         }
         None => {
             eprintln!("barewire-bench is run by `barewire bench`");
@@ -23,6 +24,20 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+fn exit(done: bool) -> ExitCode {
+    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says whether this machine has what the case needs.
+fn run(case: &str, rounds: usize) -> bool {
+    let Some(mut ground) = Case::from_name(case).and_then(|case| Ground::new(&case)) else { return false };
+    for _ in 0..rounds {
+        ground.prepare();
+        ground.work();
+    }
+    true
 }
 
 fn named(names: &[String]) -> Vec<Case> {

@@ -19,6 +19,13 @@ pub enum Request {
         /// Their names.
         cases: Vec<String>,
     },
+    /// To run a case, for whoever looks on: callgrind with `--toggle-collect='*counted_*'`.
+    Run {
+        /// Its name.
+        case: String,
+        /// Rounds of a quarter of a ring.
+        rounds: usize,
+    },
     /// To run a case so that whoever traces this process can count: see [`crate::count`].
     Traced {
         /// Its name.

@@ -73,11 +73,11 @@ pub fn write() -> Result<String, Failure> {
     Ok(format!("{}: {count} cases", path.display()))
 }
 
-/// Counts what is kept again.
+/// Counts what is kept again, as far as it is `wanted`.
 ///
 /// # Errors
 /// The file is not there, or they can't be counted.
-pub fn check() -> Result<Checked, Failure> {
+pub fn check(wanted: impl Fn(&Case) -> bool) -> Result<Checked, Failure> {
     let kept = kept()?;
     let now = rustc();
     let mut checked = Checked::default();
@@ -85,7 +85,8 @@ pub fn check() -> Result<Checked, Failure> {
         checked.skipped.push(format!("this is {now}, and what is kept was counted with {}", kept.rustc));
         return Ok(checked);
     }
-    let cases: Vec<Case> = kept.instructions.keys().filter_map(|name| Case::from_name(name)).collect();
+    let named = kept.instructions.keys().filter_map(|name| Case::from_name(name));
+    let cases: Vec<Case> = named.filter(wanted).collect();
     let (counts, uncounted) = count(&cases)?;
     for case in uncounted {
         checked.skipped.push(format!("{case}: this machine lacks the instructions, or lets nobody trace"));

@@ -67,7 +67,7 @@ fn counts(write: bool) -> Result<ExitCode, Failure> {
     if write {
         return say(&format!("{}\n", instructions::write()?));
     }
-    let (text, good) = instructions::check()?.told();
+    let (text, good) = instructions::check(|_| true)?.told();
     say(&text)?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

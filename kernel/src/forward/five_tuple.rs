@@ -5,13 +5,16 @@
 //! first buffer as far as it is touched; what is not understood stays as it is. Two things differ: no length that the
 //! packet tells is believed beyond the frame, and fragments but the first have no ports.
 
+use core::arch::x86_64::*;
+
 use hal::DmaMemory;
-use hal::simd::Isa;
+use hal::simd::{Avx2, Isa, Ssse3, sse};
 
 use super::frame::Frame;
 use super::layers::skip_tags;
 use super::vector;
 use crate::burst::Burst;
+use crate::packet::Meta;
 
 const TYPE_AT: usize = 12;
 const IPV4: u16 = 0x0800;
@@ -20,17 +23,114 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// Exchanges the tuples of all frames.
+#[allow(unsafe_code)]
 pub fn swap(isa: Isa, memory: &DmaMemory, burst: &Burst) {
-    vector::macswap(isa, memory, burst);
+    match isa {
+        Isa::Scalar => {
+            vector::macswap(isa, memory, burst);
+            each_first(burst, |offset, meta| swap_frame(memory, offset, meta));
+        }
+        // SAFETY: the token proves that the CPU has the instructions of the loop.
+        Isa::Ssse3(token) => unsafe { swap_usual(token, memory, burst) },
+        // SAFETY: as above.
+        Isa::Avx2(token) => unsafe { swap_usual(token.into(), memory, burst) },
+        // SAFETY: as above.
+        Isa::Avx512(token) => unsafe { swap_usual(Avx2::from(token).into(), memory, burst) },
+    }
+}
+
+/// Calls `each` with the first buffer of each frame.
+#[inline]
+fn each_first(burst: &Burst, mut each: impl FnMut(u32, Meta)) {
     let mut first = true;
     for (offset, meta) in burst.buffers().iter().zip(burst.metas()) {
         if first {
-            // A buffer that is not in the memory has nothing to exchange.
-            let _ = swap_inner(Frame::new(memory, *offset, *meta));
+            each(*offset, *meta);
         }
         first = meta.is_last();
     }
 }
+
+fn swap_frame(memory: &DmaMemory, offset: u32, meta: Meta) {
+    // A buffer that is not in the memory has nothing to exchange.
+    let _ = swap_inner(Frame::new(memory, offset, meta));
+}
+
+/// The same, with registers of 16 bytes where a frame is of the usual kinds.
+#[target_feature(enable = "ssse3,sse4.1")]
+fn swap_usual(_: Ssse3, memory: &DmaMemory, burst: &Burst) {
+    let mut first = true;
+    for (offset, meta) in burst.buffers().iter().zip(burst.metas()) {
+        let frame = Frame::new(memory, *offset, *meta);
+        if first && swap_ipv4_frame(frame).is_none() && swap_ipv6_frame(frame).is_none() {
+            swap_apart(memory, *offset, *meta);
+        }
+        first = meta.is_last();
+    }
+}
+
+/// All layers of a frame that is none of the usual ones.
+#[inline(never)]
+fn swap_apart(memory: &DmaMemory, offset: u32, meta: Meta) {
+    let frame = Frame::new(memory, offset, meta);
+    // Too short for addresses: there is nothing to exchange.
+    if frame.exchange::<6>(0).is_some() {
+        swap_frame(memory, offset, meta);
+    }
+}
+
+/// Ethernet without tags, IPv4 without options, the first or only fragment, UDP or TCP; `None`, and nothing is done, if a
+/// frame is something else.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn swap_ipv4_frame(frame: Frame<'_>) -> Option<()> {
+    const HEADER_AT: usize = 12;
+    const TUPLE_AT: usize = 26;
+    const LEN: usize = TUPLE_AT + 16;
+    if frame.len() < LEN {
+        return None;
+    }
+    // Type, version and length, fragment offset, protocol.
+    let looked_at = _mm_setr_epi8(-1, -1, -1, 0, 0, 0, 0, 0, 0x1f, -1, 0, -1, 0, 0, 0, 0);
+    let udp = _mm_setr_epi8(8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, UDP as i8, 0, 0, 0, 0);
+    let tcp = _mm_setr_epi8(8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, TCP as i8, 0, 0, 0, 0);
+    let header = _mm_and_si128(frame.load_vector(HEADER_AT)?, looked_at);
+    let (udp, tcp) = (_mm_xor_si128(header, udp), _mm_xor_si128(header, tcp));
+    if _mm_testz_si128(udp, udp) == 0 && _mm_testz_si128(tcp, tcp) == 0 {
+        return None;
+    }
+    // Two addresses of four bytes, two ports of two.
+    let exchange = _mm_setr_epi8(4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9, 12, 13, 14, 15);
+    let (addresses, tuple) = (frame.load_vector(0)?, frame.load_vector(TUPLE_AT)?);
+    frame.store_vector(0, _mm_shuffle_epi8(addresses, sse::load(&MACS)))?;
+    frame.store_vector(TUPLE_AT, _mm_shuffle_epi8(tuple, exchange))
+}
+
+/// Ethernet without tags, IPv6 without extension headers, UDP or TCP.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn swap_ipv6_frame(frame: Frame<'_>) -> Option<()> {
+    const PROTOCOL_AT: usize = 20;
+    const ADDRESSES_AT: usize = 22;
+    const PORTS_AT: usize = 54;
+    if frame.len() < PORTS_AT + 4 || frame.load_word(TYPE_AT)? != IPV6 {
+        return None;
+    }
+    let [protocol] = frame.load(PROTOCOL_AT)?;
+    if !matches!(protocol, TCP | UDP) {
+        return None;
+    }
+    let addresses = frame.load_vector(0)?;
+    let (from, to) = (frame.load_vector(ADDRESSES_AT)?, frame.load_vector(ADDRESSES_AT + 16)?);
+    let ports = u32::from_le_bytes(frame.load(PORTS_AT)?);
+    frame.store_vector(0, _mm_shuffle_epi8(addresses, sse::load(&MACS)))?;
+    frame.store_vector(ADDRESSES_AT, to)?;
+    frame.store_vector(ADDRESSES_AT + 16, from)?;
+    frame.store(PORTS_AT, ports.rotate_left(16).to_le_bytes())
+}
+
+/// Where the bytes of two Ethernet addresses and a little more come from.
+const MACS: [u8; 16] = [6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5, 12, 13, 14, 15];
 
 /// Exchanges what lies behind the addresses of Ethernet; `None` when it ends early.
 fn swap_inner(frame: Frame<'_>) -> Option<()> {
@@ -71,7 +171,7 @@ mod tests {
     use hal::simd::Level;
 
     use super::*;
-    use crate::packet::{Meta, Packet};
+    use crate::packet::Packet;
 
     const MACS: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
     const MACS_SWAPPED: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];

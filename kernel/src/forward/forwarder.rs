@@ -6,7 +6,9 @@ use hal::simd::Isa;
 use super::csum::Csum;
 use super::flowgen::FlowGen;
 use super::noisy::Noisy;
-use super::{ForwardMode, Input, Mode, ModeOptions, TxOnly, Verdict, Work, five_tuple, icmp_echo, vector};
+use super::{
+    ForwardMode, Input, Mode, ModeOptions, Route, TxOnly, Verdict, Work, five_tuple, icmp_echo, vector,
+};
 use crate::burst::Burst;
 use crate::drops::DropReason;
 use crate::port::Touch;
@@ -83,8 +85,9 @@ impl ForwardMode for Forwarder {
         }
     }
 
-    fn touch(&self) -> Option<Touch> {
+    fn touch(&self, route: &Route) -> Option<Touch> {
         match self.mode {
+            Mode::Mac => Some(Touch::WriteAddresses(route.addresses())),
             Mode::Io | Mode::RecycleMbufs => Some(Touch::Nothing),
             Mode::MacSwap => Some(Touch::SwapAddresses),
             _ => None,

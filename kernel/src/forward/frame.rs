@@ -1,7 +1,10 @@
 //! A frame's bytes, by their place in it.
 
+use core::arch::x86_64::__m128i;
+
 use hal::DmaMemory;
 use hal::dma::Plain;
+use hal::simd::sse;
 
 use crate::packet::Meta;
 
@@ -51,6 +54,26 @@ impl<'a> Frame<'a> {
             return None;
         }
         self.memory.store(self.at + at, bytes).ok()
+    }
+
+    /// Sixteen bytes of the frame; `None` behind its end.
+    #[inline]
+    #[target_feature(enable = "ssse3,sse4.1")]
+    pub fn load_vector(&self, at: usize) -> Option<__m128i> {
+        if at.checked_add(16)? > self.len {
+            return None;
+        }
+        sse::load_from(self.memory, self.at + at).ok()
+    }
+
+    /// Writes sixteen bytes of the frame; `None`, and nothing is written, behind its end.
+    #[inline]
+    #[target_feature(enable = "ssse3,sse4.1")]
+    pub fn store_vector(&self, at: usize, value: __m128i) -> Option<()> {
+        if at.checked_add(16)? > self.len {
+            return None;
+        }
+        sse::store_to(self.memory, self.at + at, value).ok()
     }
 
     /// Exchanges `N` bytes with the `N` behind them.

@@ -63,6 +63,15 @@ pub struct Route {
     pub peer: MacAddr,
 }
 
+impl Route {
+    /// The first twelve bytes of a frame that is sent by `mac`, and four of no meaning.
+    #[inline]
+    pub const fn addresses(&self) -> [u8; 16] {
+        let ([a, b, c, d, e, f], [g, h, i, j, k, l]) = (self.peer.0, self.mac.0);
+        [a, b, c, d, e, f, g, h, i, j, k, l, 0, 0, 0, 0]
+    }
+}
+
 /// What a mode works with, beside the burst.
 pub struct Work<'a> {
     /// Packet memory: buffers' offsets count in it.
@@ -113,9 +122,10 @@ pub trait ForwardMode {
         Input::Frames
     }
 
-    /// What the mode does to a frame, if it does the same to each and nothing else: then it may be done on the way from
-    /// a receive to a transmit queue, without [`ForwardMode::forward`].
-    fn touch(&self) -> Option<Touch> {
+    /// What the mode does to a frame of a stream with this `route`, if it does the same to each and nothing else: then it
+    /// may be done on the way from a receive to a transmit queue, without [`ForwardMode::forward`].
+    fn touch(&self, route: &Route) -> Option<Touch> {
+        let _ = route;
         None
     }
 

@@ -60,6 +60,8 @@ pub enum Touch {
     Nothing,
     /// Destination and source are exchanged, as `macswap` does.
     SwapAddresses,
+    /// The first twelve of these bytes become destination and source, as `mac` does.
+    WriteAddresses([u8; 16]),
 }
 
 /// What a [`RxQueue::relay`] did.

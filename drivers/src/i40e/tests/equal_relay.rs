@@ -9,7 +9,7 @@ use hal::hosted::FakeBar;
 use hal::simd::Isa;
 use kernel::forward::{Forwarder, Mode, Route};
 use kernel::lcore::{Lcore, Stream};
-use kernel::{DropReason, Pool, RxQueue, TxQueue};
+use kernel::{DropReason, MacAddr, Pool, RxQueue, TxQueue};
 
 use super::super::{Rx, Tx};
 use super::{Bench, Random, vector_isas};
@@ -41,7 +41,8 @@ impl Side {
         let ring = DescRing::new(send.ring.clone(), usize::from(txd)).unwrap();
         let tx = Tx::new(0, ring, send.doorbell(), &send.setup);
         let mut core = Box::new(Lcore::new(pool, Forwarder::plain(mode, isa), 32));
-        let stream = Stream::new((0, 0), rx, tx, Route::default());
+        let route = Route { mac: MacAddr([0x68, 5, 0xca, 1, 2, 3]), peer: MacAddr([2, 9, 8, 7, 6, 5]) };
+        let stream = Stream::new((0, 0), rx, tx, route);
         assert!(core.streams.push(stream).is_ok());
         Self { receive, send, core, rx_head: 0, tx_head: 0, next: 0 }
     }
@@ -129,7 +130,7 @@ fn run(rings: (u16, u16), stride: usize, mode: Mode, isa: Isa, frames: u64, seed
 fn ring_to_ring_does_what_three_steps_do() {
     const RINGS: [(u16, u16); 5] = [(64, 128), (96, 160), (160, 128), (512, 512), (1024, 512)];
     for isa in vector_isas() {
-        for mode in [Mode::Io, Mode::MacSwap] {
+        for mode in [Mode::Io, Mode::MacSwap, Mode::Mac] {
             for (seed, rings) in RINGS.into_iter().enumerate() {
                 for stride in [16, 32] {
                     run(rings, stride, mode, isa, 6000, seed as u64);
@@ -143,7 +144,7 @@ fn ring_to_ring_does_what_three_steps_do() {
 #[test]
 fn a_full_transmit_ring_loses_nothing_without_a_name() {
     for isa in vector_isas() {
-        for (seed, mode) in [Mode::Io, Mode::MacSwap].into_iter().enumerate() {
+        for (seed, mode) in [Mode::Io, Mode::MacSwap, Mode::Mac].into_iter().enumerate() {
             let mut side = Side::new((128, 64), 32, mode, isa);
             let mut random = Random::new(seed as u64);
             for _ in 0..2000 {

@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use hal::Bar;
 use hal::ring::{DescBlock, acquire};
 use hal::simd::{Avx512, Headers, avx2, avx512};
-use kernel::forward::vector::avx2::exchange;
+use kernel::forward::vector::avx2::{exchange, overwrite};
 use kernel::port::{Recycle, Relayed, Touch};
 use kernel::{BLOCK, Buffers, Burst, Meta, Pool};
 

@@ -11,6 +11,7 @@
 //! - `may_be_sent(offsets, heads, limit)`: each frame is `Tx::is_plain` and ends in front of `limit`.
 //! - `write(block, base, offsets, words)`: writes the descriptors of eight plain frames.
 //! - `exchange(headers, offsets)`: exchanges the addresses of eight frames, or says that one is not in the memory.
+//! - `overwrite(headers, offsets, addresses)`: writes addresses over those of eight frames, likewise.
 
 use kernel::Meta;
 
@@ -134,6 +135,9 @@ macro_rules! vector_loops {
             let (frames, bytes) = match touch {
                 Touch::Nothing => relay_groups(ring, tx, limit, |_| true),
                 Touch::SwapAddresses => relay_groups(ring, tx, limit, |offsets| exchange(headers, offsets)),
+                Touch::WriteAddresses(addresses) => {
+                    relay_groups(ring, tx, limit, |offsets| overwrite(headers, offsets, &addresses))
+                }
             };
             if frames > 0 {
                 ring.took(frames, bytes);

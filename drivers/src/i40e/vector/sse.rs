@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use hal::Bar;
 use hal::ring::{DescBlock, acquire};
 use hal::simd::{Headers, Ssse3, sse};
-use kernel::forward::vector::sse::exchange;
+use kernel::forward::vector::sse::{exchange, overwrite};
 use kernel::port::{Recycle, Relayed, Touch};
 use kernel::{BLOCK, Buffers, Burst, Meta, Pool};
 

@@ -35,15 +35,21 @@ pub fn mac(
     (memory, route, addresses): (&DmaMemory, &Route, &[u8; 16]),
     burst: &Burst,
 ) {
-    const LAST_TWO_WORDS: i32 = 0b1100_0000;
-    let addresses = sse::load(addresses);
-    let group = |offsets: &[u32; 8]| {
-        let Some(starts) = headers.eight(offsets) else { return false };
-        change_four!(starts, |header| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, header), 0 1 2 3);
-        change_four!(starts, |header| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, header), 4 5 6 7);
-        true
-    };
+    let group = |offsets: &[u32; 8]| overwrite(headers, offsets, addresses);
     by_groups!(burst, 8, group, |offsets, metas, first| scalar::mac_part(
         memory, route, offsets, metas, first
     ));
+}
+
+/// Writes the first twelve bytes of `addresses` over those of eight frames; does nothing, and says so, if one of them is
+/// not in the memory.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn overwrite(headers: Headers<'_>, offsets: &[u32; 8], addresses: &[u8; 16]) -> bool {
+    const LAST_TWO_WORDS: i32 = 0b1100_0000;
+    let addresses = sse::load(addresses);
+    let Some(starts) = headers.eight(offsets) else { return false };
+    change_four!(starts, |header| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, header), 0 1 2 3);
+    change_four!(starts, |header| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, header), 4 5 6 7);
+    true
 }

@@ -41,9 +41,7 @@ pub fn macswap(isa: Isa, memory: &DmaMemory, burst: &Burst) {
 #[allow(unsafe_code)]
 pub fn mac(isa: Isa, memory: &DmaMemory, route: &Route, burst: &Burst) {
     let Some(headers) = Headers::new(memory) else { return };
-    let mut addresses = [0; 16];
-    addresses[..6].copy_from_slice(&route.peer.0);
-    addresses[6..12].copy_from_slice(&route.mac.0);
+    let addresses = route.addresses();
     match isa {
         Isa::Scalar => scalar::mac(memory, route, burst),
         // SAFETY: the token proves that the CPU has the instructions of the loop.
@@ -61,28 +59,44 @@ fn are_simple(metas: &[Meta]) -> bool {
     metas.iter().all(|meta| meta.hi & PLACE == Meta::EOP && meta.len() as usize >= scalar::ADDRESSES)
 }
 
+/// Does to `len` entries from `from` on what `part` does to entries; `first` and the answer as for
+/// [`scalar::frame_starts`].
+#[inline(never)]
+fn apart(
+    burst: &Burst,
+    from: usize,
+    len: usize,
+    first: bool,
+    part: impl Fn(&[u32], &[Meta], bool) -> bool,
+) -> bool {
+    let range = from..from + len;
+    let (offsets, metas) = (burst.buffers().get(range.clone()), burst.metas().get(range));
+    part(offsets.unwrap_or_default(), metas.unwrap_or_default(), first)
+}
+
 /// Does to the groups of `N` frames of a burst what `group` does, where it can, and what `part` does to the others and to
 /// the rest; `group` says whether it could.
 macro_rules! by_groups {
     ($burst:ident, $n:literal, $group:expr, $part:expr) => {{
-        let (offsets, rest) = $burst.buffers().as_chunks::<$n>();
-        let metas = $burst.metas();
-        let plain = $burst.plain().is_some();
-        let mut first = true;
-        for (index, offsets) in offsets.iter().enumerate() {
-            if plain {
-                if $group(offsets) {
-                    continue;
+        let (groups, rest) = $burst.buffers().as_chunks::<$n>();
+        if $burst.plain().is_some() {
+            for (index, offsets) in groups.iter().enumerate() {
+                if !$group(offsets) {
+                    $crate::forward::vector::apart($burst, index * $n, $n, true, $part);
                 }
             }
-            let metas = metas.get(index * $n..(index + 1) * $n).unwrap_or_default();
-            if !plain && first && $crate::forward::vector::are_simple(metas) && $group(offsets) {
-                continue;
+            if !rest.is_empty() {
+                $crate::forward::vector::apart($burst, groups.len() * $n, rest.len(), true, $part);
             }
-            first = $part(&offsets[..], metas, first);
-        }
-        if !rest.is_empty() {
-            $part(rest, metas.get(offsets.len() * $n..).unwrap_or_default(), first);
+        } else {
+            let mut first = true;
+            for (index, offsets) in groups.iter().enumerate() {
+                let metas = $burst.metas().get(index * $n..(index + 1) * $n).unwrap_or_default();
+                if !(first && $crate::forward::vector::are_simple(metas) && $group(offsets)) {
+                    first = $crate::forward::vector::apart($burst, index * $n, $n, first, $part);
+                }
+            }
+            $crate::forward::vector::apart($burst, groups.len() * $n, rest.len(), first, $part);
         }
     }};
 }

@@ -42,14 +42,28 @@ pub fn mac(
     (memory, route, addresses): (&DmaMemory, &Route, &[u8; 16]),
     burst: &Burst,
 ) {
-    const LAST_TWO_WORDS: i32 = 0b1100_0000;
-    let addresses = sse::load(addresses);
-    let group = |offsets: &[u32; 4]| {
-        let Some(starts) = headers.four(offsets) else { return false };
-        change_four!(starts, |header| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, header), 0 1 2 3);
-        true
-    };
+    let group =
+        |offsets: &[u32; 4]| headers.four(offsets).is_some_and(|starts| overwrite_four(&starts, addresses));
     by_groups!(burst, 4, group, |offsets, metas, first| scalar::mac_part(
         memory, route, offsets, metas, first
     ));
+}
+
+/// Writes the first twelve bytes of `addresses` over those of eight frames; does nothing, and says so, if one of them is
+/// not in the memory.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+pub fn overwrite(headers: Headers<'_>, offsets: &[u32; 8], addresses: &[u8; 16]) -> bool {
+    let (fours, _) = offsets.as_chunks();
+    let (Some(front), Some(back)) = (headers.four(&fours[0]), headers.four(&fours[1])) else { return false };
+    overwrite_four(&front, addresses) && overwrite_four(&back, addresses)
+}
+
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn overwrite_four(starts: &Starts<'_, 4>, addresses: &[u8; 16]) -> bool {
+    const LAST_TWO_WORDS: i32 = 0b1100_0000;
+    let addresses = sse::load(addresses);
+    change_four!(starts, |header| _mm_blend_epi16::<LAST_TWO_WORDS>(addresses, header), 0 1 2 3);
+    true
 }
