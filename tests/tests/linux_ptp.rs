@@ -32,8 +32,8 @@ END
 ip link set eth0 up; ip link set eth1 up; carrier eth0; carrier eth1
 for i in 0 1; do echo "clock $i $(ethtool -T eth$i | tr '\n\t' '  ')"; done
 phc_ctl eth0 set 1700000000 | sed 's/^/phc /'; phc_ctl eth1 set 1000 | sed 's/^/phc /'
-ptp4l -f /tmp/ptp.cfg -i eth0 -m --priority1 1 > /tmp/master 2>&1 &
-ptp4l -f /tmp/ptp.cfg -i eth1 -m -s > /tmp/slave 2>&1 &
+ptp4l -f /tmp/ptp.cfg -i eth0 -m --priority1 1 --uds_address /tmp/uds0 > /tmp/master 2>&1 &
+ptp4l -f /tmp/ptp.cfg -i eth1 -m -s --uds_address /tmp/uds1 > /tmp/slave 2>&1 &
 wait_for '[ "$(grep -c "s2 freq" /tmp/slave)" -ge 5 ]'
 phc_ctl eth1 get | sed 's/^/phc /'; phc_ctl eth0 get | sed 's/^/phc /'
 sed 's/^/master /' /tmp/master; sed 's/^/slave /' /tmp/slave
