@@ -31,14 +31,16 @@
 //! assert!(Added::<Hole>::names().eq(["hole"]));
 //! ```
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hal::simd::Isa;
 use hal::{DmaError, DmaMemory};
 use kernel::Burst;
 use kernel::config::Config;
-use kernel::forward::{CoreShare, ForwardMode, Forwarder, Input, Mode, Route, Verdict, Work};
+use kernel::forward::{CoreShare, ForwardMode, Forwarder, Input, Mode, Route, TellTime, Verdict, Work};
 use kernel::port::Touch;
+use kernel::port::time_stamp::TimeStamper;
 
 /// What a mode of a core is made with.
 pub struct CoreGround<'a> {
@@ -83,6 +85,22 @@ pub trait Modes: ForwardMode + Sized {
     /// There is no memory left for it.
     fn make(config: &Config, core: &CoreGround<'_>) -> Result<Self, DmaError>;
 
+    /// It needs the clocks of the ports that receive.
+    fn wants_clocks(&self) -> bool {
+        false
+    }
+
+    /// Gives it the clock of `port`, which its stream `stream` receives from; see [`Forwarder::give_clock`].
+    fn give_clock(
+        &mut self,
+        stream: usize,
+        port: usize,
+        stamper: Box<dyn TimeStamper + Send>,
+        tell: TellTime,
+    ) {
+        let _ = (stream, port, stamper, tell);
+    }
+
     /// Buffers that it keeps of each stream beside those that [`Config::buffers_needed`] counts.
     fn buffers_kept(config: &Config) -> u32;
 }
@@ -110,6 +128,20 @@ impl Modes for Forwarder {
         Ok(Self::new(config.mode, &config.modes, core.isa, share))
     }
 
+    fn wants_clocks(&self) -> bool {
+        Self::wants_clocks(self)
+    }
+
+    fn give_clock(
+        &mut self,
+        stream: usize,
+        port: usize,
+        stamper: Box<dyn TimeStamper + Send>,
+        tell: TellTime,
+    ) {
+        Self::give_clock(self, stream, port, stamper, tell);
+    }
+
     fn buffers_kept(_: &Config) -> u32 {
         0
     }
@@ -133,6 +165,22 @@ impl<M: CustomMode, R: Modes> Modes for Added<M, R> {
             M::new(config, core).map(Self::Custom)
         } else {
             R::make(config, core).map(Self::Other)
+        }
+    }
+
+    fn wants_clocks(&self) -> bool {
+        matches!(self, Self::Other(mode) if mode.wants_clocks())
+    }
+
+    fn give_clock(
+        &mut self,
+        stream: usize,
+        port: usize,
+        stamper: Box<dyn TimeStamper + Send>,
+        tell: TellTime,
+    ) {
+        if let Self::Other(mode) = self {
+            mode.give_clock(stream, port, stamper, tell);
         }
     }
 

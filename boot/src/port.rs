@@ -1,10 +1,12 @@
 //! What an image asks of a port beside what [`PortControl`] says: names of loops, troubles, statistics for people, an
 //! orderly end. All of it has an answer of its own for a port that has nothing to say.
 
+use alloc::boxed::Box;
 use core::fmt::Display;
 
 use drivers::i40e::{Error, I40e, RingWatch, Rx, Trouble, Tx};
 use hal::{Bar, Machine};
+use kernel::port::time_stamp::TimeStamper;
 use kernel::port::{Path, PortControl};
 use kernel::{RxQueue, TxQueue};
 
@@ -57,6 +59,11 @@ pub trait ImagePort: PortControl<Rx: RxQueue + ImageQueue, Tx: TxQueue + ImageQu
         let _ = tell;
     }
 
+    /// Its clock for the times of frames, if it has one that is its own. The link is up, or has no speed yet.
+    fn time_stamper(&self) -> Option<Box<dyn TimeStamper + Send>> {
+        None
+    }
+
     /// Gives the device back; its queues are stopped.
     ///
     /// # Errors
@@ -82,7 +89,7 @@ impl<B: Bar> ImageQueue for Tx<B> {
     }
 }
 
-impl<M: Machine> ImagePort for I40e<M> {
+impl<M: Machine<Bar: Send>> ImagePort for I40e<M> {
     type Trouble = Trouble;
     type Watch = RingWatch;
 
@@ -100,6 +107,9 @@ impl<M: Machine> ImagePort for I40e<M> {
     }
     fn tell_xstats(&mut self, tell: &mut dyn FnMut(&'static str, u64)) {
         self.xstats().for_each(|(name, count)| tell(name, count));
+    }
+    fn time_stamper(&self) -> Option<Box<dyn TimeStamper + Send>> {
+        Some(Box::new(self.time_sync().ok()?))
     }
     fn shut_down(self) -> Result<(), Error> {
         I40e::shut_down(self)

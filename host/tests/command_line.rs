@@ -32,7 +32,7 @@ fn options_out_of_range_are_refused() {
     for (args, text) in [
         (
             &["--forward", "fly"][..],
-            "io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, recycle_mbufs or shared_rxq",
+            "io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, recycle_mbufs, shared_rxq or ieee1588",
         ),
         (&["--port", "e1000"], "the kind of port is i40e"),
         (&["--port", "i40e,speed=1"], "a port i40e has no speed"),

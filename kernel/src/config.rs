@@ -240,6 +240,10 @@ impl Config {
                 }
             }
         }
+        if config.mode == Mode::Ieee1588 {
+            // As testpmd has it: a frame at a time, back where it came from.
+            (config.topology, config.burst) = (Topology::Loop, 1);
+        }
         config.check_together()?;
         Ok(config)
     }
@@ -498,7 +502,7 @@ mod tests {
             (
                 "--forward-mode=fly",
                 "option --forward-mode=fly: io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, \
-                 recycle_mbufs or shared_rxq",
+                 recycle_mbufs, shared_rxq or ieee1588",
             ),
             ("--colour=red", "option --colour=red: is not known"),
             ("--eth-peer=16,02:00:00:00:00:00", "PORT,xx:xx:xx:xx:xx:xx, port 0 to 15"),

@@ -103,8 +103,8 @@ impl<R: RxQueue, T: TxQueue + 'static, F: ForwardMode> Lcore<R, T, F> {
     }
 
     /// The mode.
-    pub const fn mode(&self) -> &F {
-        &self.mode
+    pub const fn mode_mut(&mut self) -> &mut F {
+        &mut self.mode
     }
 
     /// Polls every stream once; returns the frames received or generated.

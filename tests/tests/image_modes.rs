@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use barewire::qemu::Accel;
+use barewire::qemu::{Accel, Machine};
 use barewire::run::{PortOptions, RunOptions, Summary};
 use barewire::traffic::Forward;
 use libtest_mimic::Failed;
 use rig::captures;
+use rig::image_rig::{End, ImageRig};
 use rig::machine::{Ground, case, ensure, run};
 
 fn main() -> std::process::ExitCode {
@@ -35,6 +36,8 @@ fn main() -> std::process::ExitCode {
             )
         }),
         case("io_begins_with_a_burst", tx_first),
+        case("ieee1588_sends_sync_messages_back", |ground| returns(ground, Forward::Ieee1588, "")),
+        case("ieee1588_tells_times", times),
     ];
     for path in captures::shared() {
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -131,6 +134,46 @@ fn noisy_queue(ground: &Ground) -> Result<(), Failed> {
 fn tx_first(ground: &Ground) -> Result<(), Failed> {
     let summary = checked(&options(ground, Forward::Io, "--tx-first=3"))?;
     ensure(summary.generated == 2 * 3 * 32 && summary.returned == summary.offered, || summary.to_string())
+}
+
+/// Each Sync message gets two times, which go up; anything else is dropped.
+fn times(ground: &Ground) -> Result<(), Failed> {
+    let ends = vec![End::default()];
+    let machine =
+        Machine::new(Accel::Tcg, ground.image.clone(), "--forward-mode=ieee1588".into(), Vec::new());
+    let mut rig = ImageRig::start(ground, machine, ends.clone())?;
+    let sync = |number: u8| {
+        let start = [1, 0x1b, 0x19, 0, 0, 0, 2, 0, 0, 0, 0, 9, 0x88, 0xf7, 0, 2, 0, 44];
+        [&start[..], &[0; 26], &[0, number], &[0; 14]].concat()
+    };
+    // A card keeps four times of received frames. They are taken from the back.
+    let mut frames: Vec<Vec<u8>> = (0..4).map(sync).collect();
+    frames.push(rig::frames::numbered(1, 60));
+    frames.reverse();
+    rig.offer(&ends, vec![frames])?;
+    let back = ends[0].back(4);
+    rig.guest.wait_for("Received non PTP packet")?;
+    let said = rig.quit()?;
+    let swapped = |frame: Vec<u8>| [&frame[6..12], &frame[..6], &frame[12..]].concat();
+    ensure(back == (0..4).map(|number| swapped(sync(number))).collect::<Vec<_>>(), || {
+        "frames differ".into()
+    })?;
+    let stamps = |way: &str| {
+        let told = said.lines().filter(|line| line.starts_with(&format!("Port 0 {way} ")));
+        told.filter_map(stamp).collect::<Vec<u64>>()
+    };
+    let (came, left) = (stamps("RX"), stamps("TX"));
+    let in_order =
+        came.is_sorted() && left.is_sorted() && came.iter().zip(&left).all(|(came, left)| came < left);
+    ensure(came.len() == 4 && left.len() == 4 && in_order, || said.clone())?;
+    ensure(said.contains("drop.no-ptp=1"), || said.clone())
+}
+
+/// Nanoseconds of a line such as `Port 0 RX timestamp value 1 s 5 ns`.
+fn stamp(line: &str) -> Option<u64> {
+    let (seconds, rest) = line.split_once(" timestamp value ")?.1.split_once(" s ")?;
+    let nanos = rest.split_once(" ns")?.0;
+    Some(seconds.parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?)
 }
 
 /// A capture through the mode; each frame is compared as it comes back.

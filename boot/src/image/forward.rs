@@ -10,6 +10,7 @@ use hal::bare::TscClock;
 use hal::{Clock, Line};
 use kernel::assign::Assignment;
 use kernel::config::{Config, MAX_CORES};
+use kernel::forward::ieee1588::Event;
 use kernel::lcore::Flow;
 use kernel::port::{Path, PortControl};
 
@@ -19,7 +20,8 @@ use super::machine::BootMachine;
 use super::ports::Ports;
 use super::streams::{self, Core, Share};
 use super::{App, account, exit, heap};
-use crate::port::ImageQueue;
+use crate::modes::Modes as _;
+use crate::port::{ImagePort as _, ImageQueue};
 
 /// How often a core looks away from its queues.
 const SERVICE_PERIOD: Duration = Duration::from_millis(10);
@@ -43,6 +45,10 @@ pub fn run<A: App>(boot: BootMachine, mut ports: Ports<A>, config: &Config, ente
     let assignment = Assignment::new(config, ports.len(), boot.cores.count());
     let assignment = assignment.unwrap_or_else(|error| exit::fatal(format_args!("{error}")));
     let mut shares = streams::start(&boot, &mut ports, config, &assignment);
+    // Before anybody is told that it forwards: what comes then is to have a time.
+    for share in &mut shares {
+        give_clocks::<A>(share, &mut ports);
+    }
     announce(&boot, &mut ports, config, &assignment, &shares, entered);
     for share in &mut shares {
         share.core.send_first(config.tx_first.into(), &config.modes);
@@ -75,6 +81,30 @@ pub fn run<A: App>(boot: BootMachine, mut ports: Ports<A>, config: &Config, ente
         };
     }
     exit::leave(account.end(ports, good))
+}
+
+/// Gives the mode of a core the clocks of its ports, if it needs them.
+fn give_clocks<A: App>(share: &mut Share<A>, ports: &mut Ports<A>) {
+    if !share.core.mode_mut().wants_clocks() {
+        return;
+    }
+    let received: Vec<usize> = share.core.streams.iter().map(|stream| stream.rx_port).collect();
+    for (stream, port) in received.into_iter().enumerate() {
+        let Some(at) = ports.get_mut(port) else { continue };
+        // The clock's step depends on the link's speed.
+        if let Err(error) = at.control.link() {
+            exit::fatal(format_args!("{}: {error}", at.name));
+        }
+        match at.control.time_stamper() {
+            Some(clock) => share.core.mode_mut().give_clock(stream, port, clock, tell_time),
+            None => exit::fatal(format_args!("{}: has no clock of its own for times of frames", at.name)),
+        }
+    }
+}
+
+/// Tells what is known of a frame's time.
+fn tell_time(port: usize, event: Event) {
+    println!("Port {port} {event}");
 }
 
 /// The boot core's loop, with or without queues of its own. It alone looks after the console and the links.

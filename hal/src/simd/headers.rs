@@ -71,6 +71,7 @@ impl<'a> Headers<'a> {
 /// Offsets are checked as a vector and used as numbers. A compiler that knows both to be the same bytes takes the numbers
 /// out of the vector again, which costs twice as much as loading them.
 #[inline]
+#[allow(clippy::pointers_in_nomem_asm_block)]
 fn loaded_again<const N: usize>(offsets: &[u32; N]) -> [u32; N] {
     let mut at: *const [u32; N] = offsets;
     // SAFETY: no instruction at all: the pointer comes back as it went in.

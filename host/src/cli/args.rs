@@ -59,7 +59,7 @@ pub struct RunArgs {
     /// Bytes of each frame without FCS, 60 to 9728 (with flowgen to 2044), instead of the Internet mix
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=9728))]
     frame_size: Option<u16>,
-    /// Forwarding mode: io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, recycle_mbufs or shared_rxq.
+    /// Forwarding mode: io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, recycle_mbufs, shared_rxq or ieee1588.
     /// Options of a mode go to the image by --append, see docs/modes.md. With --image also a mode that only this image has:
     /// then frames are counted and not compared
     #[arg(long, value_name = "MODE", default_value = "macswap", value_parser = parse_forward)]

@@ -84,7 +84,7 @@ impl Rfc2544Args {
         if options.ports.iter().any(|port| port.out.is_some()) {
             return refuse("what comes back is not kept: no out=");
         }
-        if !options.forward.returns() || options.forward == Forward::IcmpEcho {
+        if !options.forward.returns() || matches!(options.forward, Forward::IcmpEcho | Forward::Ieee1588) {
             return refuse("frames have to come back, as they were sent, which they don't in this mode");
         }
         if options.in_flight != IN_FLIGHT {

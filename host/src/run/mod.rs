@@ -143,6 +143,7 @@ impl Plan {
                     Some(FrameSet::new(capture.frames.clone()))
                 }
                 None if any_capture => None,
+                None if options.forward == Forward::Ieee1588 => Some(traffic::syncs(index)),
                 None if options.forward == Forward::IcmpEcho => {
                     Some(traffic::requests(index, options.frame_size))
                 }

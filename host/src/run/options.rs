@@ -126,6 +126,10 @@ impl RunOptions {
         const SPARE: usize = 32;
         let longest = sets.iter().flatten().map(FrameSet::longest).max().unwrap_or(0);
         let room = usize::from(self.txd).saturating_sub(SPARE) / longest.div_ceil(BUFFER).max(1);
+        if self.forward == Forward::Ieee1588 {
+            // A card keeps the time of one frame until it was asked for.
+            return 1;
+        }
         // What is kept on the way makes no ring full.
         let kept = if self.forward == Forward::Noisy { self.image_config().modes.noisy.fifo } else { 0 };
         self.in_flight.min(room.max(1)) + usize::from(kept)

@@ -27,13 +27,15 @@ pub enum Forward {
     RecycleMbufs,
     /// Nothing comes back.
     SharedRxq,
+    /// PTP messages come back where they came from, with their addresses exchanged.
+    Ieee1588,
     /// A mode that only another image has: what comes back is anybody's guess.
     Other(&'static str),
 }
 
 impl Forward {
     /// All modes of the stock image.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Io,
         Self::Mac,
         Self::MacSwap,
@@ -46,6 +48,7 @@ impl Forward {
         Self::Noisy,
         Self::RecycleMbufs,
         Self::SharedRxq,
+        Self::Ieee1588,
     ];
 
     /// testpmd's name, or the other image's.
@@ -63,6 +66,7 @@ impl Forward {
             Self::Noisy => "noisy",
             Self::RecycleMbufs => "recycle_mbufs",
             Self::SharedRxq => "shared_rxq",
+            Self::Ieee1588 => "ieee1588",
             Self::Other(name) => name,
         }
     }

@@ -61,6 +61,19 @@ pub fn requests(port: usize, len: Option<usize>) -> FrameSet {
     FrameSet::new(lengths.enumerate().map(request).collect())
 }
 
+/// Sync messages of PTP version 2 over Ethernet for port `port`, of 60 bytes (IEEE 1588-2008, section 13.3, annex F).
+pub fn syncs(port: usize) -> FrameSet {
+    let sync = |index: usize| {
+        let mut frame = vec![0; 60];
+        frame[..6].copy_from_slice(&[0x01, 0x1b, 0x19, 0, 0, 0]);
+        frame[6..12].copy_from_slice(&[0x02, 0, 0, 0, 0x20, port as u8]);
+        frame[12..18].copy_from_slice(&[0x88, 0xf7, 0, 2, 0, 44]);
+        frame[44..46].copy_from_slice(&(index as u16).to_be_bytes());
+        frame.into_boxed_slice()
+    };
+    FrameSet::new((0..SET).map(sync).collect())
+}
+
 /// An ICMP echo request whose payload and sequence number tell port and index.
 fn ping(port: usize, index: usize, len: usize) -> Box<[u8]> {
     let mut frame = udp(port, index, len);

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub use check::Macs;
 pub use direction::{Direction, Totals};
 pub use forward::Forward;
-pub use frames::{FrameSet, imix, requests, sized};
+pub use frames::{FrameSet, imix, requests, sized, syncs};
 pub use rules::Rules;
 pub use wire::TrafficWire;
 

@@ -60,17 +60,25 @@ impl Rules {
                 (if self.keeps_addresses { new.0 == old.0 } else { new.0 == addresses() })
                     && new.1 == &checksums::corrected(offered, self.tunnels)[12..]
             }
-            Forward::MacSwap => new.0[..6] == old.0[6..] && new.0[6..] == old.0[..6] && new.1 == old.1,
+            Forward::MacSwap | Forward::Ieee1588 => {
+                new.0[..6] == old.0[6..] && new.0[6..] == old.0[..6] && new.1 == old.1
+            }
             Forward::Mac => new.0 == addresses() && new.1 == old.1,
             Forward::Io | Forward::RecycleMbufs => back == offered,
             _ => false,
         }
     }
 
-    /// `frame`, which port `port` receives, comes back.
-    pub fn returns(&self, port: usize, frame: &[u8]) -> bool {
+    /// The port of `ports` that sends what `port` received; it receives what that one sends.
+    pub fn out_port(&self, port: usize, ports: usize) -> usize {
+        if self.forward == Forward::Ieee1588 { port } else { super::tx_port(port, ports) }
+    }
+
+    /// `frame`, which port `out` will have to send, comes back.
+    pub fn returns(&self, out: usize, frame: &[u8]) -> bool {
         match self.forward {
-            Forward::IcmpEcho => echo::reply(&self.macs, port, frame).is_some(),
+            Forward::IcmpEcho => echo::reply(&self.macs, out, frame).is_some(),
+            Forward::Ieee1588 => is_sync(frame),
             forward => forward.returns(),
         }
     }
@@ -86,6 +94,11 @@ impl Rules {
             _ => (self.first && self.made.is_txonly(&self.macs, port, frame)).then_some(true),
         }
     }
+}
+
+/// A Sync message of PTP version 2 over Ethernet (IEEE 1588-2008, annex F and section 13.3).
+fn is_sync(frame: &[u8]) -> bool {
+    frame.get(12..16).is_some_and(|start| start[..2] == [0x88, 0xf7] && start[2] & 0xf == 0 && start[3] == 2)
 }
 
 #[cfg(test)]

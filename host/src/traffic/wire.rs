@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use model::Wire;
 
-use super::{FrameSet, Traffic, tx_port};
+use super::{FrameSet, Traffic};
 
 /// The wire of one port.
 pub struct TrafficWire {
@@ -34,7 +34,9 @@ impl Wire for TrafficWire {
             out.frame(frame);
         }
         // Pairs go both ways, so the port that received is the partner of the one that sends.
-        let Some(direction) = state.directions.get_mut(tx_port(self.port, ports)) else { return };
+        let Some(direction) = state.directions.get_mut(state.rules.out_port(self.port, ports)) else {
+            return;
+        };
         let rules = &state.rules;
         match rules.is_made(self.port, frame) {
             Some(right) => direction.generated(frame.len(), right),
@@ -59,7 +61,7 @@ impl Wire for TrafficWire {
             return None;
         }
         let (in_flight, rules) = (state.in_flight, &state.rules);
-        let out = tx_port(self.port, state.directions.len());
+        let out = rules.out_port(self.port, state.directions.len());
         let direction = state.directions.get_mut(self.port)?;
         let index = direction.send(in_flight, |frame| rules.returns(out, frame))?;
         let finished = direction.finished();

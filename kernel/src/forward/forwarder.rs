@@ -1,10 +1,15 @@
 //! The built-in modes behind one type; a core asks once a burst which it is.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 use hal::DmaMemory;
+use hal::clock::time_stamp_counter;
 use hal::simd::Isa;
 
 use super::csum::Csum;
 use super::flowgen::FlowGen;
+use super::ieee1588::{Event, Ieee1588};
 use super::noisy::Noisy;
 use super::{
     ForwardMode, Input, Mode, ModeOptions, Route, TxOnly, Verdict, Work, five_tuple, icmp_echo, vector,
@@ -12,6 +17,7 @@ use super::{
 use crate::burst::Burst;
 use crate::drops::DropReason;
 use crate::port::Touch;
+use crate::port::time_stamp::TimeStamper;
 
 /// One of the built-in modes.
 pub struct Forwarder {
@@ -27,6 +33,23 @@ enum State {
     FlowGen(FlowGen),
     Csum(Csum),
     Noisy(Noisy),
+    Ieee1588(Clocks),
+}
+
+/// What is called with what `ieee1588` tells of a frame, and the port that received it.
+pub type TellTime = fn(usize, Event);
+
+/// `ieee1588` of a core: the clock of each stream's port.
+struct Clocks {
+    ticks_per_second: u64,
+    streams: Vec<Option<Clock>>,
+}
+
+struct Clock {
+    port: usize,
+    mode: Ieee1588,
+    stamper: Box<dyn TimeStamper + Send>,
+    tell: TellTime,
 }
 
 /// What the modes of one core are made with.
@@ -51,6 +74,9 @@ impl Forwarder {
             Mode::FlowGen => State::FlowGen(FlowGen::new(options)),
             Mode::Csum => State::Csum(Csum::new(options, &share)),
             Mode::Noisy => State::Noisy(Noisy::new(&options.noisy, share)),
+            Mode::Ieee1588 => {
+                State::Ieee1588(Clocks { ticks_per_second: share.ticks_per_second, streams: Vec::new() })
+            }
             _ => State::Nothing,
         };
         Self { mode, isa, state }
@@ -59,6 +85,45 @@ impl Forwarder {
     /// `mode` as nothing else is said.
     pub fn plain(mode: Mode, isa: Isa) -> Self {
         Self::new(mode, &ModeOptions::default(), isa, CoreShare::default())
+    }
+}
+
+impl Forwarder {
+    /// Frames' times are told: streams need the clocks of the ports that receive, by [`Forwarder::give_clock`].
+    pub const fn wants_clocks(&self) -> bool {
+        matches!(self.state, State::Ieee1588(_))
+    }
+
+    /// Starts the clock of `port`, which stream `stream` receives from.
+    pub fn give_clock(
+        &mut self,
+        stream: usize,
+        port: usize,
+        mut stamper: Box<dyn TimeStamper + Send>,
+        tell: TellTime,
+    ) {
+        if let State::Ieee1588(clocks) = &mut self.state {
+            stamper.enable();
+            let mode = Ieee1588::new(clocks.ticks_per_second);
+            while clocks.streams.len() <= stream {
+                clocks.streams.push(None);
+            }
+            if let Some(place) = clocks.streams.get_mut(stream) {
+                *place = Some(Clock { port, mode, stamper, tell });
+            }
+        }
+    }
+}
+
+impl Clocks {
+    fn forward(&mut self, work: &mut Work<'_>, burst: &mut Burst) -> Verdict {
+        let Some(Some(Clock { port, mode, stamper, tell })) = self.streams.get_mut(work.stream) else {
+            return Verdict::Drop(DropReason::NoPtp);
+        };
+        if !burst.is_empty() || mode.awaits() {
+            mode.forward(work, burst, stamper, time_stamp_counter, |event| tell(*port, event));
+        }
+        Verdict::Send
     }
 }
 
@@ -80,7 +145,7 @@ impl ForwardMode for Forwarder {
     fn input(&self) -> Input {
         match self.mode {
             Mode::TxOnly => Input::Nothing,
-            Mode::FlowGen | Mode::Noisy => Input::Polls,
+            Mode::FlowGen | Mode::Noisy | Mode::Ieee1588 => Input::Polls,
             _ => Input::Frames,
         }
     }
@@ -99,6 +164,7 @@ impl ForwardMode for Forwarder {
             (_, State::TxOnly(txonly)) => return txonly.make(work, burst),
             (_, State::FlowGen(flowgen)) => return flowgen.make(work, burst),
             (_, State::Noisy(noisy)) => return noisy.forward(self.isa, work, burst),
+            (_, State::Ieee1588(clocks)) => return clocks.forward(work, burst),
             (_, State::Csum(csum)) => return csum.forward(self.isa, work, burst),
             (Mode::IcmpEcho, _) => icmp_echo::reply(work, burst),
             (Mode::RxOnly, _) => return Verdict::Drop(DropReason::RxOnly),
@@ -121,6 +187,9 @@ impl ForwardMode for Forwarder {
             State::TxOnly(txonly) => txonly.finish(),
             State::FlowGen(flowgen) => flowgen.finish(),
             State::Noisy(noisy) => noisy.finish(),
+            State::Ieee1588(clocks) => {
+                clocks.streams.iter_mut().flatten().for_each(|clock| clock.stamper.disable());
+            }
             _ => {}
         }
     }

@@ -27,7 +27,7 @@ pub mod segments;
 pub mod txonly;
 pub mod vector;
 
-pub use forwarder::{CoreShare, Forwarder};
+pub use forwarder::{CoreShare, Forwarder, TellTime};
 pub use mode::Mode;
 pub use options::ModeOptions;
 pub use txonly::TxOnly;

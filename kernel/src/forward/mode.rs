@@ -28,11 +28,13 @@ pub enum Mode {
     RecycleMbufs,
     /// Receives, counts and drops.
     SharedRxq,
+    /// Sends PTP messages back and tells when they came and left; drops the rest.
+    Ieee1588,
 }
 
 impl Mode {
     /// All modes, in the order in which they are listed.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Io,
         Self::Mac,
         Self::MacSwap,
@@ -45,10 +47,11 @@ impl Mode {
         Self::Noisy,
         Self::RecycleMbufs,
         Self::SharedRxq,
+        Self::Ieee1588,
     ];
 
     /// Their names, as an error tells them.
-    pub const NAMES: &'static str = "io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, recycle_mbufs or shared_rxq";
+    pub const NAMES: &'static str = "io, mac, macswap, 5tswap, rxonly, txonly, flowgen, csum, icmpecho, noisy, recycle_mbufs, shared_rxq or ieee1588";
 
     /// testpmd's name.
     pub const fn name(self) -> &'static str {
@@ -65,6 +68,7 @@ impl Mode {
             Self::Noisy => "noisy",
             Self::RecycleMbufs => "recycle_mbufs",
             Self::SharedRxq => "shared_rxq",
+            Self::Ieee1588 => "ieee1588",
         }
     }
 

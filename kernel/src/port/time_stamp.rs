@@ -6,8 +6,31 @@
 //! [`Meta::time_stamp`]: crate::Meta::time_stamp
 //! [`TxRequest::time_stamp`]: crate::request::TxRequest::time_stamp
 
+use alloc::boxed::Box;
+
 /// Registers with times of received frames.
 pub const RECEIVE_STAMPS: u8 = 4;
+
+impl<T: TimeStamper + ?Sized> TimeStamper for Box<T> {
+    fn enable(&mut self) {
+        (**self).enable();
+    }
+    fn disable(&mut self) {
+        (**self).disable();
+    }
+    fn time(&mut self) -> u64 {
+        (**self).time()
+    }
+    fn receive_stamp(&mut self, index: u8) -> Option<u64> {
+        (**self).receive_stamp(index)
+    }
+    fn transmit_stamp(&mut self) -> Option<u64> {
+        (**self).transmit_stamp()
+    }
+    fn release(&mut self) {
+        (**self).release();
+    }
+}
 
 /// A port's clock and the times that it keeps; one core has it. No call waits for anything.
 pub trait TimeStamper {
