@@ -86,12 +86,16 @@ impl Search {
     /// in any order, whatever they were made for.
     pub fn next(&self, points: &[Point], allowed: f64) -> Step {
         let counted: Vec<&Point> = points.iter().filter(|point| !is_void(point, points)).collect();
-        let ceilings = counted.iter().filter_map(|point| Some((*point, point.ceiling(allowed)?)));
-        let failed = ceilings.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        let ceiling = failed.map_or(f64::INFINITY, |(_, (ceiling, _))| ceiling);
-        let passed = points.iter().filter(|point| point.loss <= allowed && point.tried() < ceiling);
+        let ceilings = || counted.iter().filter_map(|point| Some((*point, point.ceiling(allowed)?)));
+        let losses = ceilings().filter(|(_, (_, bound))| *bound == Bound::Loss);
+        let lost = losses.map(|(_, (ceiling, _))| ceiling).fold(f64::INFINITY, f64::min);
+        let passed = points.iter().filter(|point| point.loss <= allowed && point.tried() < lost);
         let best = passed.max_by(|a, b| a.tried().total_cmp(&b.tried()));
         let floor = best.map_or(0.0, Point::tried);
+        // A source that did more in another trial was kept from it, and is no bound.
+        let bounds = ceilings().filter(|(_, (ceiling, bound))| *bound == Bound::Loss || *ceiling > floor);
+        let failed = bounds.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let ceiling = failed.map_or(f64::INFINITY, |(_, (ceiling, _))| ceiling);
         let given_up = points.len() >= MOST_TRIALS;
         let open = |point: &&Point| is_open(point, points) && point.asked > floor && point.asked < ceiling;
         if let (Some(void), false) = (points.iter().rev().find(open), given_up) {
@@ -283,6 +287,20 @@ mod tests {
             let Step::Found(rate, Bound::Loss) = end else { panic!("{end:?}") };
             assert!((396_000.0..=400_000.0).contains(&rate), "{stalled}: {rate}");
         }
+    }
+
+    /// Three disturbed trials at a rate say nothing of a source that did twice as much without more loss than is allowed.
+    #[test]
+    fn a_source_that_did_more_is_no_bound() {
+        let point = |asked, offered, loss| Point { asked, offered, loss };
+        let low = [81_242.0, 79_982.0, 79_682.0].map(|offered| point(82_602.0, offered, 0.001));
+        let high = [point(1e6, 9e5, 0.8), point(227_051.0, 165_204.0, 0.001)];
+        let points = [&high[..], &low].concat();
+        let Step::Try(rate) = (Search { highest: 1e6, ..SEARCH }).next(&points, 0.005) else { panic!() };
+        assert!(rate > 165_204.0 && rate <= 1e6, "{rate}");
+        // Without loss it is what they lost that bounds the rate.
+        let Step::Try(rate) = (Search { highest: 1e6, ..SEARCH }).next(&points, 0.0) else { panic!() };
+        assert!(rate < 79_682.0, "{rate}");
     }
 
     /// A rate that passed once and failed once is too high: a device that is not alike twice does not go on for ever.
