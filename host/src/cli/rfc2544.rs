@@ -1,5 +1,6 @@
 //! Options of `--rfc2544`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::Args;
@@ -40,6 +41,9 @@ pub struct Rfc2544Args {
         requires = "rfc2544")]
     repeats: u32,
 }
+
+/// Milliseconds after which `noisy` lets go of what it keeps: less than the silence that ends a trial.
+const FLUSH: RangeInclusive<u16> = 1..=250;
 
 /// Two ports.
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +93,16 @@ impl Rfc2544Args {
         }
         if options.in_flight != IN_FLIGHT {
             return refuse("the rate decides how many frames are under way: no --in-flight");
+        }
+        let config = options.image_config();
+        if config.tx_first > 0 {
+            return refuse("frames that the image makes belong to no trial: no --tx-first");
+        }
+        let noisy = &config.modes.noisy;
+        if options.forward == Forward::Noisy && noisy.fifo > 0 && !FLUSH.contains(&noisy.flush_ms) {
+            return refuse(
+                "frames that the image keeps have to come back in their trial: --noisy-tx-sw-buffer-flushtime from 1 to 250",
+            );
         }
         let (defaults, ports) = (Plan::default(), options.ports.len());
         let plan = Plan {

@@ -287,7 +287,9 @@ impl Source {
         let Some(index) = state.lanes.iter().position(|lane| lane.way.from == port) else { return false };
         let Some(lane) = state.lanes.get_mut(index) else { return false };
         let elapsed = state.start.elapsed();
-        let Some(number) = lane.next(order.due(elapsed), order.frames_in(self.setup.group)) else { return false };
+        let Some(number) = lane.next(order.due(elapsed), order.frames_in(self.setup.group)) else {
+            return false;
+        };
         frame.clear();
         frame.extend_from_slice(lane.stream.frame(Stamp { lane: index as u16, trial: state.trial, number }));
         if let Some(leave) = lane.leave(number) {
