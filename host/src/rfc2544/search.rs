@@ -67,8 +67,10 @@ impl Point {
         if self.held() { self.asked } else { self.offered }
     }
 
-    fn disturbed(&self) -> bool {
-        !self.held() && self.offered >= self.asked * DISTURBED
+    /// It sent nearly as much as it should, or there was a trial in which more than that was sent and came back.
+    fn disturbed(&self, points: &[Self]) -> bool {
+        let more = || points.iter().any(|other| other.offered * (1.0 - other.loss) >= self.asked);
+        !self.held() && (self.offered >= self.asked * DISTURBED || more())
     }
 
     /// The rate from which on it is too high, with the reason, if this trial shows one.
@@ -148,13 +150,13 @@ impl Search {
 /// Trials at the same rate: all of them, and how many of them were disturbed.
 fn alike(point: &Point, points: &[Point]) -> (usize, usize) {
     let same = || points.iter().filter(|other| other.asked == point.asked);
-    (same().count(), same().filter(|other| other.disturbed()).count())
+    (same().count(), same().filter(|other| other.disturbed(points)).count())
 }
 
 /// A disturbed trial, and not yet so many at its rate that they are taken as they are.
 fn is_void(point: &Point, points: &[Point]) -> bool {
     let (all, disturbed) = alike(point, points);
-    point.disturbed() && (disturbed < AGAIN || disturbed < all)
+    point.disturbed(points) && (disturbed < AGAIN || disturbed < all)
 }
 
 /// All trials at this one's rate were disturbed, and another one may be made.
@@ -301,6 +303,20 @@ mod tests {
         // Without loss it is what they lost that bounds the rate.
         let Step::Try(rate) = (Search { highest: 1e6, ..SEARCH }).next(&points, 0.0) else { panic!() };
         assert!(rate < 79_682.0, "{rate}");
+    }
+
+    /// A source that stalls in the middle of a search, for more than half of a trial, gets that rate again.
+    #[test]
+    fn a_source_that_stalled_where_more_came_back_before_is_asked_again() {
+        let point = |asked, offered, loss| Point { asked, offered, loss };
+        let search = Search { highest: 1e6, ..SEARCH };
+        let mut points = vec![point(1e6, 6e5, 0.75), point(75_000.0, 30_000.0, 0.0)];
+        for _ in 1..AGAIN {
+            assert_eq!(search.next(&points, 0.0), Step::Try(75_000.0));
+            points.push(point(75_000.0, 30_000.0, 0.0));
+        }
+        let Step::Try(rate) = search.next(&points, 0.0) else { panic!() };
+        assert!(rate > 30_000.0 && rate < 75_000.0, "{rate}");
     }
 
     /// A rate that passed once and failed once is too high: a device that is not alike twice does not go on for ever.
