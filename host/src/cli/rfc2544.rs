@@ -13,8 +13,8 @@ use crate::traffic::{Forward, IN_FLIGHT};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "RFC 2544")]
 pub struct Rfc2544Args {
-    /// Search the rate without loss (NDR) and with a given one (PDR) for each frame size, with the latency at it;
-    /// --seconds is that of a trial, 2 without it
+    /// Search the rate without loss (NDR) and with a given one (PDR) for each frame size, with the latency at it, see
+    /// docs/rfc2544.md; --seconds is that of a trial, 2 without it
     #[arg(long)]
     rfc2544: bool,
     /// Loss that is allowed at the PDR, in per cent, 0 to 50
@@ -33,10 +33,10 @@ pub struct Rfc2544Args {
     /// From the first port of the pair to the second one only
     #[arg(long, requires = "rfc2544")]
     one_way: bool,
-    /// The highest rate that is tried, in frames a second and way, from 1: without it that of the wire
+    /// The highest rate that is tried, in frames a second and way, from 10 frames a trial on: without it that of the wire
     #[arg(long, value_name = "FPS", value_parser = clap::value_parser!(u32).range(1..), requires = "rfc2544")]
     max_rate: Option<u32>,
-    /// Trials at the rate that was found, 1 to 100
+    /// Trials at the NDR, or at the PDR where there is no NDR, 1 to 100
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100),
         requires = "rfc2544")]
     repeats: u32,
