@@ -13,6 +13,8 @@
 //! | hi   | 1     | last buffer of its frame (EOP) |
 //! | hi   | 2     | a VLAN tag was stripped (L2TAG1P) |
 //! | hi   | 3     | the card looked at layers 3 and 4 (L3L4P) |
+//! | hi   | 6:5   | which register keeps the time of arrival (TSYNINDX) |
+//! | hi   | 7     | one does (TSYNVALID) |
 //! | hi   | 13:12 | 3: the hash is one (FLTSTAT) |
 //! | hi   | 15    | IPv6 with extension headers (IPV6EXADD) |
 //! | hi   | 26:19 | error bits |
@@ -66,6 +68,8 @@ impl Meta {
     const INNER_SHIFT: u32 = 48;
     /// L3L4P in `hi`.
     const L3L4: u64 = 1 << 3;
+    /// TSYNVALID in `hi`.
+    const TIME_STAMP: u64 = 1 << 7;
     /// IPV6EXADD in `hi`.
     const IPV6_EXTENSIONS: u64 = 1 << 15;
     /// IPE in `hi`.
@@ -158,6 +162,11 @@ impl Meta {
         }
     }
 
+    /// The register that keeps the time at which the frame arrived, if one does.
+    pub const fn time_stamp(self) -> Option<u8> {
+        if self.hi & Self::TIME_STAMP != 0 { Some((self.hi >> 5) as u8 & 3) } else { None }
+    }
+
     /// The card's packet type taken apart.
     pub const fn packet_type(self) -> PacketType {
         PacketType::decode(self.ptype())
@@ -215,6 +224,10 @@ mod tests {
         assert_eq!((meta.ip_checksum(), meta.l4_checksum()), (Checksum::Good, Checksum::Good));
         assert_eq!((meta.stripped_vlan(), meta.is_last(), meta.start()), (Some(0x6123), true, 0));
         assert_eq!(Meta { lo: 0, hi: 0x10 << 19 }.errors(), 0x10);
+        assert_eq!(
+            (Meta { lo: 0, hi: 0xc0 }.time_stamp(), Meta { lo: 0, hi: 0x60 }.time_stamp()),
+            (Some(2), None)
+        );
     }
 
     /// As Linux's `i40e_rx_checksum` judges: nothing without L3L4P, nothing of what is neither TCP, UDP nor SCTP.

@@ -10,6 +10,7 @@
 //! | lo   | 2     | cut into segments |
 //! | lo   | 4:3   | 0 no IP, 1 IPv6, 2 IPv4, 3 IPv4 whose header checksum is filled in |
 //! | lo   | 6:5   | checksum to fill in: 0 none, 1 TCP, 2 SCTP, 3 UDP |
+//! | lo   | 7     | keep the time at which the frame is sent; not together with segmentation |
 //! | lo   | 38:32 | bytes in front of the IP header, divided by 2 |
 //! | lo   | 45:39 | bytes of the IP header, divided by 4 |
 //! | lo   | 49:46 | with segmentation: bytes of the layer 4 header, divided by 4 |
@@ -77,6 +78,9 @@ pub struct TxRequest {
     pub checksums: Option<Checksums>,
     /// Segmentation; needs `checksums` with TCP or UDP.
     pub segmentation: Option<Segmentation>,
+    /// The port's clock keeps the time at which the frame is sent, if it keeps none yet
+    /// ([`TimeStamper`](crate::port::time_stamp::TimeStamper)); not together with segmentation.
+    pub time_stamp: bool,
 }
 
 /// Something that can't be asked for.
@@ -97,6 +101,7 @@ impl core::error::Error for RequestError {}
 const VLAN: u64 = 1 << 0;
 const OUTER_VLAN: u64 = 1 << 1;
 const SEGMENT: u64 = 1 << 2;
+const TIME_STAMP: u64 = 1 << 7;
 const IP_SHIFT: u32 = 3;
 const L4_SHIFT: u32 = 5;
 const L2_LEN_SHIFT: u32 = 32;
@@ -154,7 +159,11 @@ impl TxRequest {
             check("an outer tag with segmentation", tag, self.segmentation.is_none())?;
             lo |= OUTER_VLAN | u64::from(tag) << OUTER_SHIFT;
         }
+        if self.time_stamp {
+            lo |= TIME_STAMP;
+        }
         if let Some(Segmentation { mss, l4_len }) = self.segmentation {
+            check("the segment size of a frame to be stamped", mss, !self.time_stamp)?;
             let least = match self.checksums.and_then(|checksums| checksums.l4) {
                 Some(L4Checksum::Tcp) => 20,
                 Some(L4Checksum::Udp) => 8,
@@ -204,6 +213,7 @@ impl Meta {
             outer_vlan: self.insert_outer_vlan(),
             checksums: self.request_checksums(),
             segmentation: self.request_segmentation(),
+            time_stamp: self.asks_for_time(),
         };
         request.put(self).map(|_| request)
     }
@@ -220,6 +230,11 @@ impl Meta {
         } else {
             None
         }
+    }
+
+    /// The time at which it is sent is asked for.
+    pub const fn asks_for_time(self) -> bool {
+        self.lo & TIME_STAMP != 0
     }
 
     /// The headers and checksums that are asked for.
@@ -267,8 +282,15 @@ mod tests {
         for request in [
             TxRequest::default(),
             TxRequest { vlan: Some(0xffff), ..Default::default() },
-            TxRequest { vlan: Some(5), outer_vlan: Some(0xe001), checksums: Some(TCP), segmentation: None },
-            TxRequest { vlan: Some(5), outer_vlan: None, checksums: Some(TCP), segmentation },
+            TxRequest {
+                vlan: Some(5),
+                outer_vlan: Some(0xe001),
+                checksums: Some(TCP),
+                segmentation: None,
+                time_stamp: true,
+            },
+            TxRequest { vlan: Some(5), checksums: Some(TCP), segmentation, ..Default::default() },
+            TxRequest { time_stamp: true, ..Default::default() },
             TxRequest {
                 checksums: Some(Checksums { l2_len: 254, l3_len: 508, ip: IpHeader::V6, l4: None }),
                 ..Default::default()
@@ -279,6 +301,7 @@ mod tests {
             assert_eq!(meta.insert_outer_vlan(), request.outer_vlan);
             assert_eq!(meta.request_checksums(), request.checksums);
             assert_eq!(meta.request_segmentation(), request.segmentation);
+            assert_eq!(meta.asks_for_time(), request.time_stamp);
             assert_eq!((meta.has_request(), meta.len()), (request != TxRequest::default(), 1514));
         }
     }
@@ -307,6 +330,7 @@ mod tests {
         refused(TxRequest { outer_vlan: Some(1), vlan: Some(1), ..cut(1460, 20) });
         refused(TxRequest { outer_vlan: Some(1), ..Default::default() });
         refused(TxRequest { checksums: None, ..cut(1460, 20) });
+        refused(TxRequest { time_stamp: true, ..cut(1460, 20) });
     }
 
     #[test]

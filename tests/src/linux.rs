@@ -12,6 +12,8 @@ pub struct Linux {
     /// The kernel.
     pub kernel: PathBuf,
     root: PathBuf,
+    /// More programs: where they lie, and their places in the guest.
+    programs: Vec<(PathBuf, &'static str)>,
 }
 
 /// Modules, each after those that it needs: the driver's, and VLAN interfaces'.
@@ -43,7 +45,25 @@ impl Linux {
         let kernel = kernel
             .filter_map(|entry| Some(entry.ok()?.path()))
             .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz")));
-        Ok(Self { kernel: kernel.ok_or("the package holds no kernel")?, root })
+        Ok(Self { kernel: kernel.ok_or("the package holds no kernel")?, root, programs: Vec::new() })
+    }
+
+    /// As [`Linux::obtain`], with Debian's ptp4l and phc_ctl.
+    ///
+    /// # Errors
+    /// They can't be had.
+    pub fn with_ptp() -> Result<Self, String> {
+        let mut linux = Self::obtain()?;
+        // The last release whose programs need no library but libc.
+        let packages = Packages {
+            label: "linuxptp",
+            suites: &["bookworm"],
+            names: &["linuxptp"],
+            with_dependencies: false,
+        };
+        let root = packages.obtain(&mut |step| eprintln!("linuxptp: {step}"))?;
+        linux.programs = ["ptp4l", "phc_ctl"].map(|name| (root.join("usr/sbin").join(name), name)).to_vec();
+        Ok(linux)
     }
 
     /// Writes an initramfs with busybox, ethtool, the modules, and `init`.
@@ -57,6 +77,9 @@ impl Linux {
         }
         for (from, to) in FILES {
             archive.copy(to, 0o755, &self.root.join(from))?;
+        }
+        for (from, name) in &self.programs {
+            archive.copy(&format!("bin/{name}"), 0o755, from)?;
         }
         for module in MODULES {
             self.module(&mut archive, module)?;

@@ -93,7 +93,20 @@ impl LinuxGuest {
     /// # Errors
     /// Something can't be had or does not start.
     pub fn boot(ground: &Ground, script: &str, cpus: u32, wires: Vec<Box<dyn Wire>>) -> Result<Self, Failed> {
-        let linux = Linux::obtain()?;
+        Self::boot_with(&Linux::obtain()?, ground, script, cpus, wires)
+    }
+
+    /// As [`LinuxGuest::boot`], with the programs of `linux`.
+    ///
+    /// # Errors
+    /// As for that.
+    pub fn boot_with(
+        linux: &Linux,
+        ground: &Ground,
+        script: &str,
+        cpus: u32,
+        wires: Vec<Box<dyn Wire>>,
+    ) -> Result<Self, Failed> {
         let folder = tempfile::tempdir()?;
         let initramfs = folder.path().join("initramfs");
         linux.initramfs(&[BEGIN, script, END].concat(), &initramfs)?;
@@ -114,7 +127,7 @@ impl LinuxGuest {
         let server = Server::bind(cards)?;
         let cards = server.handle();
         let server = std::thread::spawn(move || server.run());
-        let guest = Guest::start(command(ground, &linux, &initramfs, &sockets, cpus))?;
+        let guest = Guest::start(command(ground, linux, &initramfs, &sockets, cpus))?;
         Ok(Self { guest, server, cards, _folder: folder })
     }
 

@@ -34,6 +34,8 @@ pub struct TxContext {
     pub qlen: u16,
     /// The VSI's queue set, from Get VSI Parameters.
     pub rdylist: u16,
+    /// Frames may ask for the time at which they are sent.
+    pub time_sync: bool,
 }
 
 impl TxContext {
@@ -41,12 +43,14 @@ impl TxContext {
     pub fn encode(&self) -> [u8; TX_BYTES] {
         const NEW_CONTEXT: Field = Field(30, 1);
         const BASE: Field = Field(32, 57);
+        const TIMESYNC_ENA: Field = Field(90, 1);
         const QLEN: Field = Field(161, 13);
         const RDYLIST: Field = Field(980, 10);
         let mut context = [0; TX_BYTES];
         put(&mut context, NEW_CONTEXT, 1);
         put(&mut context, BASE, self.base.as_u64() / 128);
         put(&mut context, QLEN, u64::from(self.qlen));
+        put(&mut context, TIMESYNC_ENA, u64::from(self.time_sync));
         put(&mut context, RDYLIST, u64::from(self.rdylist));
         context
     }
@@ -138,8 +142,9 @@ mod tests {
     /// Positions from Linux `i40e_hmc_txq_ce_info`.
     #[test]
     fn transmit_fields_are_where_linux_puts_them() {
-        let context = TxContext { base: base(), qlen: 4096, rdylist: 0x155 }.encode();
+        let context = TxContext { base: base(), qlen: 4096, rdylist: 0x155, time_sync: true }.encode();
         assert_eq!((bits(&context, 30, 1), bits(&context, 160, 1)), (1, 0));
+        assert_eq!((bits(&context, 89, 1), bits(&context, 90, 1), bits(&context, 91, 1)), (0, 1, 0));
         assert_eq!(bits(&context, 32, 57) * 128, base().as_u64());
         assert_eq!((bits(&context, 161, 13), bits(&context, 980, 10)), (4096, 0x155));
     }

@@ -57,6 +57,8 @@ pub mod tx {
     pub const TYPE_CONTEXT: u64 = 1;
     /// Quadword 1: the frame is cut into segments.
     pub const CONTEXT_TSO: u64 = 0x01 << 4;
+    /// Quadword 1: keep the time at which the frame is sent (TSYN).
+    pub const CONTEXT_TSYN: u64 = 0x02 << 4;
     /// Quadword 1: insert the second tag.
     pub const CONTEXT_IL2TAG2: u64 = 0x04 << 4;
     /// Quadword 1: lowest bit of the payload's length.

@@ -70,7 +70,7 @@ pub struct I40e<M: Machine> {
     first_queue: u32,
     pub(super) mac: MacAddr,
     pub(super) firmware: FirmwareVersion,
-    link: Link,
+    pub(super) link: Link,
     pub(super) mac_config_pending: bool,
     pub(super) lldp_stopped: bool,
     /// Resets of the function since it was brought up.
@@ -274,7 +274,12 @@ impl<M: Machine> I40e<M> {
         let slot = &mut self.rings.get_mut(queue).ok_or(bad_queue)?.tx;
         let memory = Self::ring_memory(&self.machine, slot, STEP, count * DescRing::<2>::STRIDE)?;
         let unaligned = Error::Card { step: STEP, what: "alignment", value: memory.addr().as_u64() };
-        let context = TxContext { base: memory.addr(), qlen: setup.descriptors, rdylist: self.vsi.queue_set };
+        let context = TxContext {
+            base: memory.addr(),
+            qlen: setup.descriptors,
+            rdylist: self.vsi.queue_set,
+            time_sync: self.owns_clock(),
+        };
         self.hmc.set_tx(queue, &context)?;
         let tail = self.bar.doorbell(regs::QTX_TAIL.get(queue).ok_or(bad_queue)?);
         Ok(Tx::new(queue, DescRing::new(memory, count).ok_or(unaligned)?, tail, setup))

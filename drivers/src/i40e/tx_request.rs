@@ -43,6 +43,10 @@ pub fn encode(pieces: &[Meta], len: u32) -> Result<Encoded, DropReason> {
         tags += TAG_BYTES;
         [u64::from(tag) << tx::CONTEXT_L2TAG2_SHIFT, tx::TYPE_CONTEXT | tx::CONTEXT_IL2TAG2]
     });
+    if last.asks_for_time() {
+        let [first, second] = context.unwrap_or([0, tx::TYPE_CONTEXT]);
+        context = Some([first, second | tx::CONTEXT_TSYN]);
+    }
     if let Some(checksums) = last.request_checksums() {
         let segmentation = last.request_segmentation();
         data |= header_bits(&checksums, segmentation);

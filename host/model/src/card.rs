@@ -9,8 +9,9 @@ use crate::faults::{Direction, Faults, Violations};
 use crate::firmware::{Firmware, VSI_NUMBER};
 use crate::flow_director::{self, Destination, FlowDirector};
 use crate::hmc::Hmc;
-use crate::interrupt::Interrupts;
+use crate::interrupt::{self, Interrupts};
 use crate::pci::ConfigSpace;
+use crate::ptp::Ptp;
 use crate::regs::{self, Registers, queue_of};
 use crate::rx::{self, RxMeta, RxQueue};
 use crate::stats::{Counters, Lost};
@@ -31,6 +32,7 @@ pub struct Card {
     pub firmware: Firmware,
     pub hmc: Hmc,
     pub flow_director: FlowDirector,
+    pub ptp: Ptp,
     pub tx: Vec<Option<TxQueue>>,
     pub rx: Vec<Option<RxQueue>>,
     /// Receive queues that run, in ascending order.
@@ -53,13 +55,15 @@ impl Card {
     /// Powered on just now.
     pub fn new(config: PortConfig) -> Self {
         let queues = regs::QUEUES as usize;
+        let firmware = Firmware::new(config.mac, config.device_id);
         Self {
             pci: ConfigSpace::new(config.device_id, config.mac),
             bar3: vec![0; BAR3_BYTES as usize],
             registers: Registers::new(),
             memory: GuestMemory::default(),
             interrupts: Interrupts::new(),
-            firmware: Firmware::new(config.mac, config.device_id),
+            ptp: Ptp::new(firmware.link.is_slow()),
+            firmware,
             hmc: Hmc::default(),
             flow_director: FlowDirector::default(),
             tx: (0..queues).map(|_| None).collect(),
@@ -104,6 +108,10 @@ impl Card {
             regs::GLVFGEN_TIMER => self.started.elapsed().as_micros() as u32,
             regs::PRTMAC_LINKSTA => self.firmware.link.register(),
             regs::PFGEN_CTRL => self.read_reset(),
+            _ if Ptp::holds(offset) => {
+                let value = self.ptp.read(offset, self.started.elapsed());
+                value.unwrap_or_else(|| self.registers.get(offset))
+            }
             _ => {
                 if let Some(queue) = queue_of(offset, regs::QTX_HEAD)
                     && let Some(Some(tx)) = self.tx.get(queue as usize)
@@ -158,6 +166,8 @@ impl Card {
             }
             regs::GLGEN_RTRIG => {
                 if value & 7 != 0 {
+                    // Not reset with the function alone.
+                    self.ptp = Ptp::new(self.firmware.link.is_slow());
                     self.reset();
                 }
             }
@@ -173,6 +183,11 @@ impl Card {
             }
             regs::PFINT_DYN_CTL0 => self.interrupts.write_control(&mut self.registers, 0, value),
             flow_director::PFQF_CTL_1 if value & 1 != 0 => self.flow_director.clear(&mut self.registers),
+            _ if Ptp::holds(offset) => {
+                if !self.ptp.write(offset, value, self.started.elapsed()) {
+                    self.registers.set(offset, value);
+                }
+            }
             // Writing a one clears these.
             regs::GLLAN_RCTL_0 | regs::PF_MDET_TX | regs::PF_MDET_RX | regs::GL_MDET_TX => {
                 self.registers.set(offset, self.registers.get(offset) & !value);
@@ -323,6 +338,7 @@ impl Card {
         let Self { registers, counters, firmware, memory, faults, .. } = self;
         faults.marks.queue = queue;
         let up = firmware.link.up();
+        let now = self.ptp.stamps_sent().then(|| self.started.elapsed());
         let run = tx.run(memory, tail, &mut faults.marks, &mut |frame| {
             if up {
                 counters.sent(registers, frame);
@@ -331,6 +347,11 @@ impl Card {
                 counters.not_sent(registers);
             }
         });
+        if let (true, true, Some(now)) = (run.stamp, up, now)
+            && self.ptp.left(now)
+        {
+            self.interrupts.cause0(&mut self.registers, interrupt::ICR0_TIMESYNC);
+        }
         self.counters.tx_segments += run.segments;
         if run.fault.is_some() {
             self.counters.dma_faults += 1;
@@ -401,13 +422,15 @@ impl Card {
     }
 
     pub fn receive(&mut self, frame: &[u8]) {
+        // The MAC stamps whatever comes, before anybody asks whether the frame is wanted.
+        let stamp = self.ptp.arrived(frame, || self.started.elapsed());
         let lost = match frame.len() {
             0..60 => Some(Lost::Short),
             1523.. if self.firmware.link.short_frames => Some(Lost::Long),
             60..=MAX_FRAME if !self.firmware.filters.pass(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME if self.is_own(frame) => Some(Lost::Filtered),
             60..=MAX_FRAME if self.firmware.lldp.eats(frame) => Some(Lost::Filtered),
-            60..=MAX_FRAME => self.deliver(frame),
+            60..=MAX_FRAME => self.deliver(frame, stamp),
             _ => Some(Lost::Oversize),
         };
         match lost {
@@ -427,7 +450,7 @@ impl Card {
         frame.get(6..12) == Some(&self.config.mac) && !self.firmware.vsi.receives_own()
     }
 
-    pub fn deliver(&mut self, frame: &[u8]) -> Option<Lost> {
+    pub fn deliver(&mut self, frame: &[u8], stamp: Option<u8>) -> Option<Lost> {
         let filter = self.flow_director.find(&mut self.registers, frame);
         self.counters.rx_directed += u64::from(filter.is_some());
         let (mut queue, hash) = self.choose_queue(frame);
@@ -450,6 +473,7 @@ impl Card {
         let meta = RxMeta {
             hash,
             filter,
+            stamp,
             strip_tag: self.firmware.vsi.strips_tags(),
             double: self.firmware.double_vlan,
         };

@@ -5,6 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use crate::card::Card;
 use crate::faults::{Faults, Script};
 use crate::pci::ConfigSpace;
+use crate::ptp::Ptp;
 use crate::regs;
 use crate::stats::Counters;
 use crate::trace::{Trace, TraceLog};
@@ -169,6 +170,7 @@ impl Xl710 {
     /// Reset of the whole function, as a VMM does it at start.
     pub fn reset(&mut self) {
         self.card.pci = ConfigSpace::new(self.card.config.device_id, self.card.config.mac);
+        self.card.ptp = Ptp::new(self.card.firmware.link.is_slow());
         self.card.reset();
     }
 

@@ -16,6 +16,8 @@ const DIS_AUTOMASK_N: u32 = 1 << 2;
 const ICR0_INTEVENT: u32 = 1 << 0;
 /// An event of the firmware waits in the admin receive queue.
 pub const ICR0_ADMINQ: u32 = 1 << 30;
+/// The time of a sent frame is there.
+pub const ICR0_TIMESYNC: u32 = 1 << 23;
 const ICR0_SWINT: u32 = 1 << 31;
 /// Causes that PFINT_ICR0_ENA lets through.
 const ICR0_CAUSES: u32 = 0x7fff_0000;

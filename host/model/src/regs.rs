@@ -77,7 +77,6 @@ pub const GLQF_CTL: u32 = 0x26_9ba4;
 // Port.
 pub const PRTGL_SAH: u32 = 0x1e_2140;
 pub const PRTMAC_LINKSTA: u32 = 0x1e_2420;
-pub const PRTTSYN_CTL0: u32 = 0x1e_4200;
 pub const PF_MDET_TX: u32 = 0x0e_6400;
 pub const PF_MDET_RX: u32 = 0x12_a400;
 pub const GL_MDET_TX: u32 = 0x0e_6480;
@@ -169,8 +168,6 @@ impl Registers {
             (PRTGL_SAH, 9728 << 16),
             // Hashes are Toeplitz's.
             (GLQF_CTL, 1 << 1),
-            // Another function owns the clock: no IEEE 1588 here.
-            (PRTTSYN_CTL0, 0xf << 8),
         ] {
             self.set(offset, value);
         }

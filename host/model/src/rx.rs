@@ -31,6 +31,8 @@ pub struct RxMeta {
     pub hash: Option<u32>,
     /// A flow director filter matches; its identifier, where that is to be told.
     pub filter: Option<Option<u32>>,
+    /// Register in which the time of arrival is kept.
+    pub stamp: Option<u8>,
     /// Tags are taken out of frames.
     pub strip_tag: bool,
     /// Two of them, if there are two.
@@ -80,6 +82,9 @@ impl RxQueue {
         let mut status = Status::of(frame, meta.hash);
         if let Some(id) = meta.filter {
             status.filter(id, self.wide);
+        }
+        if let Some(index) = meta.stamp {
+            status.second |= Status::TSYNVALID | u64::from(index) << Status::TSYNINDX;
         }
         let mut bytes = std::mem::take(&mut self.frame);
         bytes.clear();
@@ -182,6 +187,9 @@ impl Status {
     const L2TAG1P: u64 = 1 << 2;
     const L3L4P: u64 = 1 << 3;
     const CRCP: u64 = 1 << 4;
+    /// Lowest bit of the register's index.
+    const TSYNINDX: u32 = 5;
+    const TSYNVALID: u64 = 1 << 7;
     const IPE: u64 = 1 << 22;
     const L4E: u64 = 1 << 23;
 

@@ -35,6 +35,8 @@ pub struct TxQueue {
     frame: Vec<u8>,
     buffers: u32,
     context: Option<(u64, u64)>,
+    /// Frames may be stamped.
+    stamps: bool,
     /// The flow director may be programmed from here.
     programs: bool,
     program: Option<Program>,
@@ -53,6 +55,8 @@ pub struct TxRun {
     pub unfinished: bool,
     /// Flow director filters to program, each with its frame.
     pub programs: Vec<(Program, Vec<u8>)>,
+    /// A frame was sent that is to be stamped.
+    pub stamp: bool,
     /// Frames that were made by segmentation.
     pub segments: u64,
     /// What the driver did wrong.
@@ -77,6 +81,7 @@ impl TxQueue {
             frame: Vec::new(),
             buffers: 0,
             context: None,
+            stamps: field(context, 90, 1) != 0,
             programs: field(context, 91, 1) != 0,
             program: None,
             unreadable: false,
@@ -234,6 +239,12 @@ impl TxQueue {
         (word & TSO != 0).then_some((word >> 50 & 0x3fff) as u16)
     }
 
+    /// The frame asks for its time, on a queue whose context lets it.
+    fn asks_for_time(&self) -> bool {
+        const TSYN: u64 = 2 << 4;
+        self.stamps && self.context.is_some_and(|(_, word)| word & TSYN != 0)
+    }
+
     fn outer_vlan(&self) -> Option<u16> {
         const INSERT_TAG_2: u64 = 4 << 4;
         let (first, second) = self.context?;
@@ -252,6 +263,7 @@ impl TxQueue {
             outer_vlan: self.outer_vlan(),
             mss,
         };
+        let stamp = self.asks_for_time();
         let mut frame = std::mem::take(&mut self.frame);
         let mut count = 0;
         let mut out = |frame: &[u8]| {
@@ -272,6 +284,7 @@ impl TxQueue {
         } else if let Err(what) = offload::apply(&mut frame, &offloads, &mut out) {
             self.stop(run, what.into());
         }
+        run.stamp |= stamp && count > 0;
         run.segments += if mss.is_some() { count } else { 0 };
         frame.clear();
         self.frame = frame;

@@ -89,11 +89,13 @@ pub fn select(prefixes: &[String], all: bool) -> Result<Vec<Case>, Failure> {
     Ok(cases.into_iter().zip(names).filter(|(_, name)| wanted(name)).map(|(case, _)| case).collect())
 }
 
-/// `name` begins with `prefix`, which ends where a part of the name ends: `i40e-io` is no beginning of another bench.
+/// The parts of `name` begin with those of `prefix`, each of them whole; `*` is any.
 fn begins(name: &str, prefix: &str) -> bool {
-    let prefix = prefix.trim_end_matches('/');
-    name.strip_prefix(prefix)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || prefix.is_empty())
+    let mut parts = name.split('/');
+    prefix.trim_end_matches('/').split('/').all(|wanted| {
+        let part = parts.next();
+        part == Some(wanted) || wanted == "*" && part.is_some()
+    })
 }
 
 /// Builds the program that measures and asks it something.
@@ -147,6 +149,8 @@ mod tests {
         assert_eq!(count(&["i40e-mac/avx2/32/1024/32/60", "macswap/avx2/32/60/l1"]).unwrap(), 4);
         assert!(count(&["i40e-m"]).unwrap_err().to_string().starts_with("i40e-m: no case"));
         assert!(count(&["i40e-io/avx2/3"]).is_err());
+        assert_eq!(count(&["i40e-io/*/32/1024/32/*/l2"]).unwrap(), 4 * 8);
+        assert!(count(&["i40e-io/avx2/32/1024/32/60/l2/*"]).is_err() && count(&[""]).is_err());
         assert_eq!(select(&[], true).unwrap(), Case::all());
     }
 }

@@ -11,8 +11,8 @@ use crate::bench::{self, Report, instructions};
 
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Cases whose names begin so, out of all: BENCH/ISA/DESC/RING/BURST/SIZE/SET, for example i40e-io/avx2. Without any:
-    /// rings of 1024, bursts of 32, frames of 60 bytes, the second cache
+    /// Cases whose names begin so, out of all: BENCH/ISA/DESC/RING/BURST/SIZE/SET, for example i40e-io/avx2; * is any part.
+    /// Without any: rings of 1024, bursts of 32, frames of 60 bytes, the second cache
     prefix: Vec<String>,
     /// Every case that there is: about half an hour
     #[arg(long, conflicts_with_all = ["prefix", "check", "write"])]

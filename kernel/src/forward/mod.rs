@@ -16,6 +16,7 @@ pub mod flowgen;
 mod forwarder;
 pub mod frame;
 pub mod icmp_echo;
+pub mod ieee1588;
 pub mod layers;
 mod mode;
 pub mod noisy;

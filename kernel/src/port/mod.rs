@@ -11,6 +11,7 @@ use crate::pool::{BLOCK, BufferLayout, Buffers, Pool};
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+pub mod time_stamp;
 
 /// Frames and bytes that went through a queue. Bytes are without FCS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

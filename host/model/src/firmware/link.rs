@@ -54,6 +54,11 @@ impl Link {
         }
     }
 
+    /// A port of 10 Gbit/s.
+    pub fn is_slow(&self) -> bool {
+        self.speed == 0x08
+    }
+
     /// Frames cross.
     pub fn up(&self) -> bool {
         self.plugged && !self.off
