@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use barewire::faults::FaultSource;
 use barewire::qemu::Accel;
 use barewire::rfc2544::{self, Plan, Purpose, Report};
 use barewire::run::{PortOptions, RunOptions};
@@ -14,6 +15,8 @@ fn main() -> ExitCode {
     run(vec![
         case("a_search_ends_with_figures_that_agree", search),
         case("a_low_rate_one_way_loses_nothing_that_is_not_told", one_way),
+        case("a_link_that_is_down_is_told_and_nothing_is_measured", link_down),
+        case("a_link_that_goes_down_ends_the_measurement", link_goes_down),
     ])
 }
 
@@ -87,4 +90,41 @@ fn one_way(ground: &Ground) -> Result<(), Failed> {
     let report = measure(ground, options, &plan)?;
     ensure(report.ways == 1 && report.pair == [3, 2], || format!("{report:?}"))?;
     agree(&report, 1)
+}
+
+/// Two ports, the second one with a script of faults, and one rate.
+fn with_faults(ground: &Ground, script: &str) -> Result<Report, Failed> {
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), script)?;
+    let faulty =
+        PortOptions { faults: Some(FaultSource::File(file.path().into())), ..PortOptions::default() };
+    let options = RunOptions { ports: vec![PortOptions::default(), faulty], ..RunOptions::default() };
+    let plan = Plan {
+        sizes: vec![64, 128],
+        highest: Some(1000.0),
+        repeats: 1,
+        trial: Duration::from_millis(100),
+        ..Plan::default()
+    };
+    measure(ground, options, &plan)
+}
+
+fn link_down(ground: &Ground) -> Result<(), Failed> {
+    let report = with_faults(ground, "link down")?;
+    ensure(report.frames.is_empty() && report.sent == 0, || report.to_string())?;
+    ensure(report.problems == ["the link of port 1 is down: nothing can be measured over it"], || {
+        report.to_string()
+    })
+}
+
+/// The warm-up is 500 frames each way, so the link goes down in it or soon after; no size is called measured.
+fn link_goes_down(ground: &Ground) -> Result<(), Failed> {
+    let report = with_faults(ground, "link down after 400 frames")?;
+    let down = |problem: &String| problem.starts_with("the link of port 1 is down");
+    ensure(report.problems.iter().any(down), || report.to_string())?;
+    let searched = |frame: &rfc2544::Frame| frame.ndr_searched || frame.ndr.is_some();
+    ensure(!report.frames.is_empty() && !report.frames.iter().any(searched), || report.to_string())?;
+    ensure(report.unaccounted == 0 && report.to_string().contains("not measured to the end"), || {
+        report.to_string()
+    })
 }

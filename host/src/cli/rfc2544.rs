@@ -1,5 +1,6 @@
 //! Options of `--rfc2544`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,8 +13,8 @@ use crate::traffic::{Forward, IN_FLIGHT};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "RFC 2544")]
 pub struct Rfc2544Args {
-    /// Search the rate without loss (NDR) and with a given one (PDR) for each frame size, with the latency at it;
-    /// --seconds is that of a trial, 2 without it
+    /// Search the rate without loss (NDR) and with a given one (PDR) for each frame size, with the latency at it, see
+    /// docs/rfc2544.md; --seconds is that of a trial, 2 without it
     #[arg(long)]
     rfc2544: bool,
     /// Loss that is allowed at the PDR, in per cent, 0 to 50
@@ -32,14 +33,17 @@ pub struct Rfc2544Args {
     /// From the first port of the pair to the second one only
     #[arg(long, requires = "rfc2544")]
     one_way: bool,
-    /// The highest rate that is tried, in frames a second and way, from 1: without it that of the wire
+    /// The highest rate that is tried, in frames a second and way, from 10 frames a trial on: without it that of the wire
     #[arg(long, value_name = "FPS", value_parser = clap::value_parser!(u32).range(1..), requires = "rfc2544")]
     max_rate: Option<u32>,
-    /// Trials at the rate that was found, 1 to 100
+    /// Trials at the NDR, or at the PDR where there is no NDR, 1 to 100
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100),
         requires = "rfc2544")]
     repeats: u32,
 }
+
+/// Milliseconds after which `noisy` lets go of what it keeps: less than the silence that ends a trial.
+const FLUSH: RangeInclusive<u16> = 1..=250;
 
 /// Two ports.
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +93,16 @@ impl Rfc2544Args {
         }
         if options.in_flight != IN_FLIGHT {
             return refuse("the rate decides how many frames are under way: no --in-flight");
+        }
+        let config = options.image_config();
+        if config.tx_first > 0 {
+            return refuse("frames that the image makes belong to no trial: no --tx-first");
+        }
+        let noisy = &config.modes.noisy;
+        if options.forward == Forward::Noisy && noisy.fifo > 0 && !FLUSH.contains(&noisy.flush_ms) {
+            return refuse(
+                "frames that the image keeps have to come back in their trial: --noisy-tx-sw-buffer-flushtime from 1 to 250",
+            );
         }
         let (defaults, ports) = (Plan::default(), options.ports.len());
         let plan = Plan {

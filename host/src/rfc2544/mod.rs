@@ -3,6 +3,7 @@
 
 mod frames;
 pub mod histogram;
+mod notes;
 mod report;
 pub mod search;
 mod source;
@@ -10,9 +11,9 @@ mod table;
 mod trial;
 
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::run::{Cards, Event, Ground, Progress, Rig, RunOptions, macs, prepare};
+use crate::run::{Cards, Event, Ground, Next, Progress, Rig, RunOptions, macs, prepare};
 use crate::traffic::{Rules, tx_port};
 use crate::{Failure, signals};
 
@@ -31,6 +32,10 @@ const FCS: usize = 4;
 const GAP: usize = 20;
 /// The lowest rate that is tried, in frames a second.
 const LOWEST: f64 = 1000.0;
+/// Frames of a way that a trial has at least, so that it can lose a part of them.
+const LEAST: f64 = 10.0;
+/// A link that is down may come up for this long.
+const LINK: Duration = Duration::from_secs(2);
 /// Frames before the first trial of a size, so that none is the first of its kind: at a rate that any machine can do.
 const WARM_UP: (f64, Duration) = (2000.0, Duration::from_millis(250));
 
@@ -72,7 +77,7 @@ impl Default for Plan {
 
 impl Plan {
     /// # Errors
-    /// The machine has no such pair.
+    /// The machine has no such pair, or a trial is too short for the rate.
     pub fn check(&self, ports: usize) -> Result<(), Failure> {
         let (a, b) = self.pair;
         if a.max(b) >= ports {
@@ -82,7 +87,19 @@ impl Plan {
             let other = tx_port(a, ports);
             return Err(Failure::usage(format!("--pair {a},{b}: the image joins port {a} and port {other}")));
         }
+        let frames = self.lowest() * self.trial.as_secs_f64();
+        if frames < LEAST {
+            let (rate, seconds) = (self.lowest(), self.trial.as_secs_f64());
+            return Err(Failure::usage(format!(
+                "--max-rate {rate}: {frames} frames in the {seconds} s of a trial are fewer than {LEAST}"
+            )));
+        }
         Ok(())
+    }
+
+    /// The lowest rate that is tried.
+    fn lowest(&self) -> f64 {
+        self.highest.map_or(LOWEST, |highest| highest.min(LOWEST))
     }
 
     fn ways(&self) -> Vec<Way> {
@@ -152,6 +169,7 @@ impl Measured<'_> {
             if count == 1 { "" } else { "s" },
             search::MOST_TRIALS + plan.repeats as usize
         ));
+        self.links(plan)?;
         for size in &plan.sizes {
             self.frames.push(Frame::new(*size, plan.line_rate(options, *size)));
             self.size(plan, *size)?;
@@ -165,14 +183,33 @@ impl Measured<'_> {
         self.trial(Purpose::WarmUp, Order { len: size - FCS, rate, duration }, plan)?;
         let line = self.frames.last().map_or(LOWEST, |frame| frame.line_fps);
         let highest = plan.highest.map_or(line, |highest| highest.min(line));
-        let search = Search { lowest: LOWEST.min(highest), highest, resolution: plan.resolution };
+        let search = Search { lowest: plan.lowest().min(highest), highest, resolution: plan.resolution };
         let mut points = Vec::new();
         let ndr = self.search(&search, 0.0, &mut points, plan, size)?;
-        self.now(|frame| frame.ndr = ndr);
+        self.now(|frame| (frame.ndr, frame.ndr_searched) = (ndr, true));
         let pdr = self.search(&search, plan.pdr, &mut points, plan, size)?;
-        self.now(|frame| frame.pdr = pdr);
+        self.now(|frame| (frame.pdr, frame.pdr_searched) = (pdr, true));
         let at = ndr.map(|found| ("ndr", found)).or(pdr.map(|found| ("pdr", found)));
         at.map_or(Ok(()), |(name, figures)| self.repeat(name, figures, plan, size))
+    }
+
+    /// Waits for the links of both ports.
+    fn links(&mut self, plan: &Plan) -> Result<(), Broken> {
+        let until = Instant::now() + LINK;
+        loop {
+            let ports = &self.bench.rig.image.ports;
+            let down = |port: &usize| ports.get(port).is_some_and(|lines| lines.link_down);
+            let Some(port) = [plan.pair.0, plan.pair.1].into_iter().find(down) else { return Ok(()) };
+            match self.bench.rig.next(self.bench.inbox, until) {
+                Next::Line => {}
+                Next::Late => {
+                    let what = format!("the link of port {port} is down: nothing can be measured over it");
+                    return Err(Broken::Down(what));
+                }
+                Next::Stop => return Err(Broken::Stop),
+                Next::Failed(what) => return Err(Broken::Failed(what)),
+            }
+        }
     }
 
     /// Writes down something of the size that is being measured.
@@ -224,9 +261,10 @@ impl Measured<'_> {
     }
 
     fn trial(&mut self, purpose: Purpose, order: Order, plan: &Plan) -> Result<(Point, Histogram), Broken> {
+        self.links(plan)?;
         let (counts, result) = self.bench.trial(order);
         let point = point(&counts, order, plan.ways().len());
-        let trial = Trial::new(purpose, order, &counts, &point);
+        let trial = Trial { broken_off: result.is_err(), ..Trial::new(purpose, order, &counts, &point) };
         if purpose != Purpose::WarmUp {
             self.progress.long_step(&format!("{} bytes: {trial}", order.len + FCS));
         }
@@ -243,17 +281,16 @@ impl Measured<'_> {
         inbox: &Receiver<Event>,
     ) -> Report {
         let rig = &mut self.bench.rig;
-        let (failure, stopped) = match broken {
-            Some(Broken::Failed(what)) => (Some(what), false),
-            Some(Broken::Stop) => (None, true),
-            None => (None, false),
+        let (failure, ended) = match broken {
+            Some(Broken::Failed(what)) => (Some(what), None),
+            Some(Broken::Down(what)) => (None, Some(what)),
+            Some(Broken::Stop) => (None, Some("stopped before everything was measured".into())),
+            None => (None, None),
         };
         let failure = rig.end(failure, inbox);
         self.progress.clear();
         let mut problems = rig.problems(failure);
-        if stopped {
-            problems.push("stopped before everything was measured".into());
-        }
+        problems.extend(ended);
         Report::new(report::Parts {
             options,
             plan,

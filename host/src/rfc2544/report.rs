@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Plan;
 use super::histogram::{Bin, Histogram};
+use super::notes::notes;
 use super::search::{Bound, Point};
 use super::source::{Books, Counts, Order};
 use crate::qemu::Accel;
@@ -66,10 +67,14 @@ pub struct Frame {
     pub size: usize,
     /// Frames a second that a wire carries.
     pub line_fps: f64,
-    /// The rate without loss; none if the lowest rate has loss.
+    /// The rate without loss; none if the lowest rate has loss, or if the search did not end.
     pub ndr: Option<Figures>,
+    /// That search came to its end.
+    pub ndr_searched: bool,
     /// The rate with the loss that is allowed.
     pub pdr: Option<Figures>,
+    /// That search came to its end.
+    pub pdr_searched: bool,
     /// How the trials at the rate differ.
     pub repeats: Option<Spread>,
     /// Of all frames of these trials.
@@ -155,6 +160,8 @@ pub struct Trial {
     pub sent: u64,
     /// Frames that were due and not sent, since the source was late.
     pub skipped: u64,
+    /// Frames that were due when no card asked for any more: its link was down, or it came too late.
+    pub unasked: u64,
     /// Frames that came back as they should.
     pub back: u64,
     /// Sent and not back.
@@ -165,6 +172,8 @@ pub struct Trial {
     pub late: u64,
     /// Most frames of a way that were due at once: what the source's pace is worth.
     pub most_due: u64,
+    /// It was ended before its time, with frames under way: its loss says nothing.
+    pub broken_off: bool,
     /// Of the frames that came back.
     pub latency_us: Option<Latency>,
 }
@@ -218,7 +227,7 @@ impl Report {
             pdr_percent: plan.pdr * 100.0,
             boot_ms: image.boot_ms,
             image_bytes: parts.image_bytes,
-            notes: notes(parts.accel, plan, &frames, host_cpus),
+            notes: notes(parts.accel, plan, &frames, host_cpus, options.rxd),
             frames,
             sent: books.sent,
             out: books.out,
@@ -235,41 +244,13 @@ impl Report {
     }
 }
 
-/// What to know of the figures.
-fn notes(accel: Accel, plan: &Plan, frames: &[Frame], host_cpus: usize) -> Vec<String> {
-    let shared = format!("image, cards and source share the host's {host_cpus} cores");
-    let first = match accel {
-        Accel::Tcg => format!(
-            "under tcg every instruction of the image is translated, and {shared}: the figures compare runs on this \
-             host, and tell nothing of a card or a machine; believe differences that are larger than the spread of repeats"
-        ),
-        Accel::Kvm => {
-            format!("the cards are software, and {shared}: the figures are not those of real cards")
-        }
-    };
-    let mut notes = vec![first];
-    let lost =
-        |frame: &&Frame| frame.repeats.is_some_and(|repeats| repeats.at == "ndr" && repeats.with_loss > 0);
-    let sizes: Vec<String> = frames.iter().filter(lost).map(|frame| frame.size.to_string()).collect();
-    if !sizes.is_empty() {
-        notes.push(format!(
-            "not confirmed: repeats at the NDR of {} bytes lost frames; longer trials find lower rates that hold",
-            sizes.join(", ")
-        ));
-    }
-    if plan.trial.as_secs_f64() < 60.0 {
-        let seconds = plan.trial.as_secs_f64();
-        notes.push(format!("trials of {seconds} s: RFC 2544 has 60 s or more (--seconds 60)"));
-    }
-    notes
-}
-
 impl Frame {
     /// Nothing of it is measured yet.
     pub fn new(size: usize, line_fps: f64) -> Self {
         let (ndr, pdr, repeats, latency_us) = (None, None, None, None);
         let (histogram, trials) = (Histogram::default(), Vec::new());
-        Self { size, line_fps: round(line_fps), ndr, pdr, repeats, latency_us, histogram, trials }
+        let (line_fps, ndr_searched, pdr_searched) = (round(line_fps), false, false);
+        Self { size, line_fps, ndr, ndr_searched, pdr, pdr_searched, repeats, latency_us, histogram, trials }
     }
 }
 
@@ -332,11 +313,13 @@ impl Trial {
             seconds: round(order.duration.as_secs_f64()),
             sent: counts.sent,
             skipped: counts.skipped,
+            unasked: counts.unasked,
             back: counts.back,
             lost: counts.sent.saturating_sub(counts.back),
             wrong: counts.wrong,
             late: counts.late,
             most_due: counts.most_due,
+            broken_off: false,
             latency_us: Latency::of(&counts.latency),
         }
     }
@@ -366,6 +349,9 @@ fn bins<S: serde::Serializer>(histogram: &Histogram, to: S) -> Result<S::Ok, S::
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (offered, asked, loss) = (self.offered_fps, self.asked_fps, self.loss_percent());
+        if self.broken_off {
+            return write!(f, "{asked:.0} frames/s, broken off");
+        }
         write!(f, "{offered:.0} of {asked:.0} frames/s, loss {loss:.3} %")?;
         match self.latency_us {
             Some(latency) => write!(f, ", median {:.1} us", latency.median),

@@ -67,8 +67,10 @@ impl Point {
         if self.held() { self.asked } else { self.offered }
     }
 
-    fn disturbed(&self) -> bool {
-        !self.held() && self.offered >= self.asked * DISTURBED
+    /// It sent nearly as much as it should, or there was a trial in which more than that was sent and came back.
+    fn disturbed(&self, points: &[Self]) -> bool {
+        let more = || points.iter().any(|other| other.offered * (1.0 - other.loss) >= self.asked);
+        !self.held() && (self.offered >= self.asked * DISTURBED || more())
     }
 
     /// The rate from which on it is too high, with the reason, if this trial shows one.
@@ -86,12 +88,16 @@ impl Search {
     /// in any order, whatever they were made for.
     pub fn next(&self, points: &[Point], allowed: f64) -> Step {
         let counted: Vec<&Point> = points.iter().filter(|point| !is_void(point, points)).collect();
-        let ceilings = counted.iter().filter_map(|point| Some((*point, point.ceiling(allowed)?)));
-        let failed = ceilings.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        let ceiling = failed.map_or(f64::INFINITY, |(_, (ceiling, _))| ceiling);
-        let passed = points.iter().filter(|point| point.loss <= allowed && point.tried() < ceiling);
+        let ceilings = || counted.iter().filter_map(|point| Some((*point, point.ceiling(allowed)?)));
+        let losses = ceilings().filter(|(_, (_, bound))| *bound == Bound::Loss);
+        let lost = losses.map(|(_, (ceiling, _))| ceiling).fold(f64::INFINITY, f64::min);
+        let passed = points.iter().filter(|point| point.loss <= allowed && point.tried() < lost);
         let best = passed.max_by(|a, b| a.tried().total_cmp(&b.tried()));
         let floor = best.map_or(0.0, Point::tried);
+        // A source that did more in another trial was kept from it, and is no bound.
+        let bounds = ceilings().filter(|(_, (ceiling, bound))| *bound == Bound::Loss || *ceiling > floor);
+        let failed = bounds.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let ceiling = failed.map_or(f64::INFINITY, |(_, (ceiling, _))| ceiling);
         let given_up = points.len() >= MOST_TRIALS;
         let open = |point: &&Point| is_open(point, points) && point.asked > floor && point.asked < ceiling;
         if let (Some(void), false) = (points.iter().rev().find(open), given_up) {
@@ -144,13 +150,13 @@ impl Search {
 /// Trials at the same rate: all of them, and how many of them were disturbed.
 fn alike(point: &Point, points: &[Point]) -> (usize, usize) {
     let same = || points.iter().filter(|other| other.asked == point.asked);
-    (same().count(), same().filter(|other| other.disturbed()).count())
+    (same().count(), same().filter(|other| other.disturbed(points)).count())
 }
 
 /// A disturbed trial, and not yet so many at its rate that they are taken as they are.
 fn is_void(point: &Point, points: &[Point]) -> bool {
     let (all, disturbed) = alike(point, points);
-    point.disturbed() && (disturbed < AGAIN || disturbed < all)
+    point.disturbed(points) && (disturbed < AGAIN || disturbed < all)
 }
 
 /// All trials at this one's rate were disturbed, and another one may be made.
@@ -283,6 +289,34 @@ mod tests {
             let Step::Found(rate, Bound::Loss) = end else { panic!("{end:?}") };
             assert!((396_000.0..=400_000.0).contains(&rate), "{stalled}: {rate}");
         }
+    }
+
+    /// Three disturbed trials at a rate say nothing of a source that did twice as much without more loss than is allowed.
+    #[test]
+    fn a_source_that_did_more_is_no_bound() {
+        let point = |asked, offered, loss| Point { asked, offered, loss };
+        let low = [81_242.0, 79_982.0, 79_682.0].map(|offered| point(82_602.0, offered, 0.001));
+        let high = [point(1e6, 9e5, 0.8), point(227_051.0, 165_204.0, 0.001)];
+        let points = [&high[..], &low].concat();
+        let Step::Try(rate) = (Search { highest: 1e6, ..SEARCH }).next(&points, 0.005) else { panic!() };
+        assert!(rate > 165_204.0 && rate <= 1e6, "{rate}");
+        // Without loss it is what they lost that bounds the rate.
+        let Step::Try(rate) = (Search { highest: 1e6, ..SEARCH }).next(&points, 0.0) else { panic!() };
+        assert!(rate < 79_682.0, "{rate}");
+    }
+
+    /// A source that stalls in the middle of a search, for more than half of a trial, gets that rate again.
+    #[test]
+    fn a_source_that_stalled_where_more_came_back_before_is_asked_again() {
+        let point = |asked, offered, loss| Point { asked, offered, loss };
+        let search = Search { highest: 1e6, ..SEARCH };
+        let mut points = vec![point(1e6, 6e5, 0.75), point(75_000.0, 30_000.0, 0.0)];
+        for _ in 1..AGAIN {
+            assert_eq!(search.next(&points, 0.0), Step::Try(75_000.0));
+            points.push(point(75_000.0, 30_000.0, 0.0));
+        }
+        let Step::Try(rate) = search.next(&points, 0.0) else { panic!() };
+        assert!(rate > 30_000.0 && rate < 75_000.0, "{rate}");
     }
 
     /// A rate that passed once and failed once is too high: a device that is not alike twice does not go on for ever.

@@ -13,6 +13,8 @@ use crate::traffic::Rules;
 /// Times of a way that are kept: a frame that comes back after so many others were sent is counted as late. Those that
 /// are lost have numbers, too, so this is more than a machine can hold.
 const MOST_TIMES: u64 = 1 << 20;
+/// Bytes of a receive buffer: a longer frame takes several descriptors.
+const BUFFER: usize = 2048;
 
 /// Frames of a trial that go from one port to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub struct Setup {
     pub rules: Rules,
     /// Ways that are taken at the same time.
     pub ways: Vec<Way>,
-    /// Frames that may leave at once when the source is late. What is due beyond that is not sent.
+    /// Receive descriptors that frames may take at once when the source is late. What is due beyond that is not sent.
     pub group: u64,
 }
 
@@ -55,6 +57,11 @@ impl Order {
     pub fn planned(&self) -> u64 {
         self.due(self.duration)
     }
+
+    /// Frames that take up to so many descriptors, at least one.
+    fn frames_in(&self, descriptors: u64) -> u64 {
+        (descriptors / self.len.div_ceil(BUFFER).max(1) as u64).max(1)
+    }
 }
 
 /// What became of the frames of a trial, of all ways together.
@@ -64,6 +71,8 @@ pub struct Counts {
     pub sent: u64,
     /// Frames that were due and not sent, since the source was late.
     pub skipped: u64,
+    /// Frames that were due when no card asked for any more: its link was down, or it came too late.
+    pub unasked: u64,
     /// Frames that came back as they should, each once.
     pub back: u64,
     /// Frames that came out and are none of those: changed, twice, or from a port that should send none.
@@ -86,11 +95,14 @@ struct State {
     lanes: Vec<Lane>,
     trial: u16,
     order: Option<Order>,
+    /// Frames of a way in the whole trial.
+    planned: u64,
     start: Instant,
     /// Of what belongs to no lane.
     wrong: u64,
     late: u64,
-    last_back: Instant,
+    /// When a frame came back last, or the source was stopped.
+    last: Instant,
     books: Books,
 }
 
@@ -106,8 +118,8 @@ pub struct Books {
 impl State {
     /// A trial that nothing was sent of yet.
     fn new(trial: u16, lanes: Vec<Lane>, order: Option<Order>, books: Books) -> Self {
-        let now = Instant::now();
-        Self { lanes, trial, order, start: now, wrong: 0, late: 0, last_back: now, books }
+        let (now, planned) = (Instant::now(), order.map_or(0, |order| order.planned()));
+        Self { lanes, trial, order, planned, start: now, wrong: 0, late: 0, last: now, books }
     }
 }
 
@@ -208,20 +220,20 @@ impl Source {
     /// Every frame of the trial has had its time.
     pub fn is_over(&self) -> bool {
         let state = self.state();
-        let planned = state.order.map_or(0, |order| order.planned());
-        state.lanes.iter().all(|lane| lane.passed >= planned)
+        state.lanes.iter().all(|lane| lane.passed >= state.planned)
     }
 
     /// No frame is sent any more; what is under way may still come back.
     pub fn stop(&self) {
-        self.state().order = None;
+        let mut state = self.state();
+        (state.order, state.last) = (None, Instant::now());
     }
 
-    /// Every frame is back, or none has come for `quiet`.
+    /// Every frame is back, or none has come for `quiet` since the source was stopped.
     pub fn is_quiet(&self, quiet: Duration) -> bool {
         let state = self.state();
         let all = state.lanes.iter().all(|lane| lane.counts.back == lane.counts.sent);
-        all || state.last_back.elapsed() >= quiet
+        all || state.last.elapsed() >= quiet
     }
 
     /// What became of the trial's frames so far.
@@ -232,6 +244,7 @@ impl Source {
             let counts = &lane.counts;
             sum.sent += counts.sent;
             sum.skipped += counts.skipped;
+            sum.unasked += state.planned.saturating_sub(lane.passed);
             sum.back += counts.back;
             sum.most_due = sum.most_due.max(counts.most_due);
             sum.latency.add(&counts.latency);
@@ -248,7 +261,7 @@ impl Source {
         let mut state = self.state();
         let state = &mut *state;
         let now = Instant::now();
-        state.last_back = now;
+        state.last = now;
         state.books.out += 1;
         let at_ns = now.duration_since(state.start).as_nanos() as u64;
         let back = match Stamp::of(frame) {
@@ -274,7 +287,9 @@ impl Source {
         let Some(index) = state.lanes.iter().position(|lane| lane.way.from == port) else { return false };
         let Some(lane) = state.lanes.get_mut(index) else { return false };
         let elapsed = state.start.elapsed();
-        let Some(number) = lane.next(order.due(elapsed), self.setup.group) else { return false };
+        let Some(number) = lane.next(order.due(elapsed), order.frames_in(self.setup.group)) else {
+            return false;
+        };
         frame.clear();
         frame.extend_from_slice(lane.stream.frame(Stamp { lane: index as u16, trial: state.trial, number }));
         if let Some(leave) = lane.leave(number) {
@@ -395,5 +410,30 @@ mod tests {
         assert!(source.is_quiet(Duration::MAX));
         source.stop();
         assert!(all(&mut SourceWire::new(&source, 0)).is_empty());
+        // Of 1024 descriptors, 5 a frame: 9728 bytes in buffers of 2048.
+        let jumbo = Order { len: 9728, ..AT_ONCE };
+        assert_eq!((jumbo.frames_in(1024), jumbo.frames_in(3), AT_ONCE.frames_in(1024)), (204, 1, 1024));
+    }
+
+    /// At a low rate the last frame that came back is older than any silence that ends a trial.
+    #[test]
+    fn silence_counts_from_the_stop_on() {
+        let source = source(&BOTH[..1], u64::MAX);
+        source.begin(AT_ONCE);
+        let sent = all(&mut SourceWire::new(&source, 0));
+        SourceWire::new(&source, 1).transmit(&sent[0]);
+        let before = Instant::now();
+        source.stop();
+        assert!(source.state().last >= before && !source.is_quiet(Duration::MAX));
+    }
+
+    #[test]
+    fn what_no_card_asks_for_is_told() {
+        let source = source(&BOTH, u64::MAX);
+        source.begin(AT_ONCE);
+        let sent = all(&mut SourceWire::new(&source, 0));
+        source.stop();
+        let counts = source.counts();
+        assert_eq!((sent.len(), counts.sent, counts.skipped, counts.unasked), (5000, 5000, 0, 5000));
     }
 }

@@ -37,14 +37,16 @@ impl Report {
             "size", "NDR fps", "line %", "Mbit/s", "bound", "PDR fps", "bound"
         )?;
         for frame in &self.frames {
-            write!(f, "{:>5} {} {}", frame.size, rate(frame.ndr.as_ref()), bounded(frame.pdr.as_ref()))?;
+            let ndr = rate(frame.ndr.as_ref(), frame.ndr_searched);
+            write!(f, "{:>5} {ndr} {}", frame.size, bounded(frame.pdr.as_ref(), frame.pdr_searched))?;
             match frame.repeats {
                 Some(spread) => {
                     let [low, high] = spread.loss_percent;
                     let at = if spread.at == "ndr" { "" } else { " (at the PDR)" };
                     writeln!(f, "  {} of {}, {low:.3} to {high:.3}{at}", spread.with_loss, spread.trials)?;
                 }
-                None => writeln!(f, "  none")?,
+                None if frame.pdr_searched => writeln!(f, "  none")?,
+                None => writeln!(f, "  not measured to the end")?,
             }
         }
         Ok(())
@@ -81,18 +83,52 @@ impl Report {
     }
 }
 
-fn rate(found: Option<&Figures>) -> String {
-    match found {
-        Some(found) => {
-            format!("{:>12.0} {:>8.2} {:>10.1} {:<8}", found.fps, found.line_percent, found.mbps, found.bound)
-        }
-        None => format!("{:>12} {:>8} {:>10} {:<8}", "none", "-", "-", "loss"),
-    }
+/// A rate, marked where higher ones may pass, too.
+fn fps(found: &Figures) -> String {
+    let wire = found.bound == "highest" && found.line_percent > 99.0;
+    let mark = if found.bound == "loss" || wire { "" } else { ">=" };
+    format!("{mark}{:.0}", found.fps)
 }
 
-fn bounded(found: Option<&Figures>) -> String {
-    match found {
-        Some(found) => format!("{:>12.0} {:<8}", found.fps, found.bound),
-        None => format!("{:>12} {:<8}", "none", "loss"),
+/// What stands where there is no rate, with the reason.
+fn none(searched: bool) -> (&'static str, &'static str) {
+    if searched { ("none", "loss") } else { ("-", "-") }
+}
+
+fn rate(found: Option<&Figures>, searched: bool) -> String {
+    let Some(found) = found else {
+        let (none, bound) = none(searched);
+        return format!("{none:>12} {:>8} {:>10} {bound:<8}", "-", "-");
+    };
+    let (fps, bound) = (fps(found), found.bound);
+    format!("{fps:>12} {:>8.2} {:>10.1} {bound:<8}", found.line_percent, found.mbps)
+}
+
+fn bounded(found: Option<&Figures>, searched: bool) -> String {
+    let Some(found) = found else {
+        let (none, bound) = none(searched);
+        return format!("{none:>12} {bound:<8}");
+    };
+    format!("{:>12} {:<8}", fps(found), found.bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::search::Bound;
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_not_called_loss() {
+        assert_eq!(bounded(None, true).trim(), "none loss");
+        assert_eq!(bounded(None, false).trim(), "- -");
+        assert!(!rate(None, false).contains("loss"));
+    }
+
+    #[test]
+    fn rates_that_may_be_higher_are_marked() {
+        let of = |bound, fps| bounded(Some(&Figures::new(fps, bound, 64, 1e6)), true);
+        assert!(of(Bound::Source, 5000.0).contains(">=5000 source"));
+        assert!(of(Bound::Highest, 5000.0).contains(">=5000 highest"));
+        assert!(!of(Bound::Highest, 1e6).contains(">=") && !of(Bound::Loss, 5000.0).contains(">="));
     }
 }

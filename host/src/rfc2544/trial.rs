@@ -24,6 +24,8 @@ const TICK: Duration = Duration::from_millis(5);
 pub enum Broken {
     /// Somebody wants it to end.
     Stop,
+    /// A link is down, as told.
+    Down(String),
     /// Something died.
     Failed(String),
 }

@@ -43,6 +43,8 @@ pub struct PortLines {
     pub rx_path: String,
     /// Loop of its transmit queue.
     pub tx_path: String,
+    /// Its link was down when it was told last.
+    pub link_down: bool,
     /// Counts, if it came so far.
     pub stats: Option<PortCounts>,
     /// Extended statistics, if they were asked for.
@@ -92,7 +94,13 @@ impl ImageReport {
         let value = |key: &str| pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
         let number = |key: &str| value(key).and_then(|value| value.parse::<u64>().ok());
         match rest.split(' ').next() {
-            Some("link" | "remark") => self.event(rest),
+            Some(word @ ("link" | "remark")) => {
+                self.event(rest);
+                let known = number("port").and_then(|index| self.ports.get_mut(&(index as usize)));
+                if let (Some(port), "link", Some(link)) = (known, word, value("link")) {
+                    port.link_down = link == "down";
+                }
+            }
             Some(word) if word.ends_with(':') => self.event(rest),
             Some("port") => {
                 let mut words = rest.split(' ').skip(1);
@@ -103,6 +111,7 @@ impl ImageReport {
                 port.name = words.next().unwrap_or_default().to_owned();
                 port.rx_path = value("rx_path").unwrap_or_default().to_owned();
                 port.tx_path = value("tx_path").unwrap_or_default().to_owned();
+                port.link_down = value("link") == Some("down");
             }
             Some("stats") => {
                 let Some(index) = number("port").filter(|index| *index < MOST_PORTS as u64) else { return };
@@ -204,6 +213,22 @@ fn pairs(line: &str) -> Vec<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_is_what_was_told_last() {
+        let mut report = ImageReport::default();
+        for (line, down) in [
+            ("barewire: port 0 i40e0 mac=68:05:ca:00:00:00 link=down speed=0 rx_path=\"scalar 32B\"", true),
+            ("barewire: link port=0 name=i40e0 link=up speed=10000", false),
+            ("barewire: link port=1 name=i40e1 link=down speed=0", false),
+            ("barewire: link port=0 name=i40e0 link=down speed=0", true),
+            ("barewire: remark port=0 link=up", true),
+        ] {
+            report.line(line);
+            assert_eq!(report.ports[&0].link_down, down, "{line}");
+        }
+        assert_eq!(report.ports.len(), 1);
+    }
 
     #[test]
     fn extended_statistics_are_kept_by_port() {
