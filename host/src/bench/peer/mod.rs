@@ -20,6 +20,8 @@ const SAMPLES: usize = 7;
 const QUICK_SAMPLES: usize = 3;
 const SAMPLE: Duration = Duration::from_millis(300);
 const START: Duration = Duration::from_secs(2);
+/// Between a run's end and what comes next.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What testpmd took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -144,7 +146,10 @@ fn converse(process: &mut std::process::Child, port: &str, samples: usize) -> st
     let mut sample = |mode: &str, time| {
         console.write_all(format!("set fwd {mode}\n{start}\n").as_bytes())?;
         std::thread::sleep(time);
-        console.write_all(b"stop\n")
+        console.write_all(b"stop\n")?;
+        // What the console echoes would come into the middle of what is said of the run.
+        std::thread::sleep(PAUSE);
+        Ok::<(), std::io::Error>(())
     };
     sample("io", START)?;
     for _ in 0..samples {
