@@ -204,7 +204,8 @@ const fn one(name: &'static str, first: u32, write: u32) -> Allowed {
 
 /// Registers of an XL710 that its driver has business with, and the bits of them that are not reserved, by the names and
 /// masks of the datasheet and of Linux' `i40e_register.h`.
-const REGISTERS: [Allowed; 77] = [
+const REGISTERS: [Allowed; 78] = [
+    one("PRTTSYN_CTL0", 0x1e_4200, 0),
     one("PFGEN_CTRL", 0x09_2400, 0x1),
     one("GLGEN_RSTAT", 0x0b_8188, 0),
     one("GLGEN_RSTCTL", 0x0b_8180, 0),
