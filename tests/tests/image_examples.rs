@@ -127,8 +127,8 @@ fn unknown_mode(ground: &Ground) -> Result<(), Failed> {
         ensure(good, || format!("no {told:?} in {status:?}\n{said}"))
     };
     said(example("custom-mode")?, "barewire: error: option --forward-mode=tll: io, mac, ")?;
-    said(example("custom-mode")?, "or shared_rxq, or ttl\n")?;
-    said(ground.dev_image.clone(), "or shared_rxq\n")
+    said(example("custom-mode")?, "shared_rxq or ieee1588, or ttl\n")?;
+    said(ground.dev_image.clone(), "shared_rxq or ieee1588\n")
 }
 
 /// `barewire run --image ... --forward ttl`: a capture of which more is dropped than may be under way.
