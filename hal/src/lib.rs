@@ -22,6 +22,7 @@ pub mod lines;
 pub mod pci;
 pub mod reg;
 pub mod ring;
+pub mod shared;
 #[cfg(target_arch = "x86_64")]
 pub mod simd;
 
@@ -34,6 +35,7 @@ pub use dma::{DmaError, DmaMemory, OutOfBounds};
 pub use lines::{LINE, Line, LineHeap};
 pub use reg::{Bar, BarAccess, Doorbell, Reg, RegArray, RegValue, Ro, Rw, Wo};
 pub use ring::{BufferRing, DescRing};
+pub use shared::SharedU16;
 
 /// The world that a driver runs in.
 ///

@@ -32,6 +32,7 @@ pub mod avx2;
 pub mod avx512;
 pub mod headers;
 pub mod level;
+pub mod lines;
 pub mod sse;
 
 pub use headers::Headers;
