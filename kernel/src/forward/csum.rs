@@ -132,8 +132,10 @@ impl Csum {
             return None;
         }
         let segmentation = transport.and_then(|transport| self.segmentation(layers, &transport, total));
+        // A card sums up to the frame's end, padding included.
         let l4 = transport.filter(|transport| {
-            segmentation.is_some() || self.options.of_card(transport) && fixer.has_checksum(&ip, transport)
+            let by_card = self.options.of_card(transport) && transport.end == total;
+            segmentation.is_some() || by_card && fixer.has_checksum(&ip, transport)
         });
         let header = match (ip.version, self.options.ip) {
             (Version::V4, By::Hw) => IpHeader::V4Checksum,

@@ -261,6 +261,30 @@ fn the_card_is_asked_where_it_can() {
     }
 }
 
+/// A card sums up to the frame's end: where the packet ends before it, software does.
+#[test]
+fn the_card_is_not_asked_to_sum_what_lies_behind_the_packet() {
+    for (protocol, at) in [(6, 16), (17, 6)] {
+        let l4 = segment(protocol, 26, 0x1234);
+        let whole = with(&[&OWN, &PEER, &[8, 0], &ipv4(protocol, [10, 0, 0, 1], 26), &l4]);
+        // Padding; and a datagram that is shorter than its packet.
+        let mut cases = std::vec![with(&[&whole, &[0xaa; 7]])];
+        if protocol == 17 {
+            let mut short = whole.clone();
+            short[38..40].copy_from_slice(&20_u16.to_be_bytes());
+            cases.push(short);
+        }
+        for frame in cases {
+            let (back, requests) = through(&[&frame], by_card);
+            let asked = requests[0].checksums.unwrap();
+            assert_eq!((asked.ip, asked.l4), (IpHeader::V4Checksum, None), "{protocol}");
+            let end = 34 + if protocol == 17 { usize::from(frame[39]) } else { 26 };
+            assert!(l4_is_right(&back[0][..end], 14, 34, protocol));
+            assert_eq!((&back[0][end..], at), (&frame[end..], at));
+        }
+    }
+}
+
 #[test]
 fn frames_are_copied_into_segments() {
     for (txpkts, split, lens) in [
