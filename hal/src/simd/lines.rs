@@ -17,7 +17,7 @@ pub const fn whole_lines(len: usize) -> usize {
 }
 
 /// Ones, and zeros behind them: from byte `64 - n` on, a mask of the first `n` bytes of a line.
-static MASK: [u8; 2 * LINE] = {
+pub(super) static MASK: [u8; 2 * LINE] = {
     let mut mask = [0; 2 * LINE];
     let mut at = 0;
     while at < LINE {
