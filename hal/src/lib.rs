@@ -28,6 +28,8 @@ pub mod simd;
 
 #[cfg(feature = "std")]
 pub mod hosted;
+#[cfg(feature = "std")]
+pub mod shared_file;
 
 pub use addr::{DmaAddr, PhysAddr};
 pub use clock::{Clock, Timeout};
