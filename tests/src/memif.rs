@@ -152,9 +152,11 @@ impl Peer {
             ensure(Instant::now() < until, || format!("no connection: {}", self.status.said()))?;
             std::thread::sleep(Duration::from_millis(1));
         }
-        // A client offers its buffers when it polls.
+        // Queues see it when they are polled, and with zero-copy offer buffers then.
         for queue in 0..self.queues.len() {
             self.send(queue, &[]);
+            let early = self.receive(queue);
+            ensure(early.is_empty(), || format!("{} frames came before any was sent", early.len()))?;
         }
         Ok(())
     }

@@ -193,18 +193,28 @@ fn client_restarts() -> Result<(), Failed> {
 fn we_restart() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let address = address_in(folder.path());
-    let server = echo(SERVER, folder.path())?;
+    let mut server = echo(SERVER, folder.path())?;
     for _ in 0..3 {
-        again(&mut Peer::client(&address, &Shape::default())?, 1)?;
+        let mut peer = Peer::client(&address, &Shape::default())?;
+        again(&mut peer, 1)?;
+        // A testpmd that polls a port while its peer leaves may crash.
+        server.answer("stop")?;
+        drop(peer);
+        server.answer("start")?;
     }
     server.kill();
     std::fs::remove_file(folder.path().join("memif.sock"))?;
     let mut peer = Peer::server(&address, &Shape::default())?;
-    let _client = echo(CLIENT, folder.path())?;
+    let mut client = echo(CLIENT, folder.path())?;
     for _ in 0..3 {
         again(&mut peer, 1)?;
+        client.answer("stop")?;
         drop(peer);
         peer = Peer::server(&address, &Shape::default())?;
+        // Its client connects when its port starts, and not by itself.
+        for command in ["port stop 0", "port start 0", "start"] {
+            client.answer(command)?;
+        }
     }
     again(&mut peer, 1)
 }

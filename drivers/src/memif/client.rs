@@ -6,7 +6,6 @@
 use core::fmt;
 
 use hal::DmaMemory;
-use heapless::Deque;
 
 use super::layout::{Layout, Shape, TooSmall};
 use super::message::{
@@ -238,24 +237,49 @@ impl Client {
         }
     }
 
-    /// What a queue needs of the connection that is up; `None` when the connection has fewer queues.
+    /// What a queue needs of the connection that is up; `None` when the connection has fewer queues. Once for each ring of a
+    /// connection: a ring from server to client is filled with buffers here.
     pub fn attachment(&self, client_to_server: bool, index: u16, kick: Option<Kick>) -> Option<Attachment> {
-        let (c2s, s2c) = self.queues();
-        if !self.is_up() || index >= if client_to_server { c2s } else { s2c } {
-            return None;
-        }
-        let offset = self.layout.ring(self.connection, client_to_server, index);
-        let ring = Ring::open(&self.region, offset, self.layout.shape().log2_size).ok()?;
+        let ring = self.ring(client_to_server, index)?;
         let slots = match self.options.pool {
             Some(offset) => Slots::Pool { offset },
             None => {
                 let (first, stride) = self.layout.buffers(client_to_server, index);
-                Slots::Own { region: self.region.clone(), first, stride, len: self.options.buffer }
+                let len = self.options.buffer;
+                // Before any queue looks, so that a server which sends at once finds them.
+                if !client_to_server {
+                    offer_all(&ring, first, stride, len);
+                }
+                Slots::Own { region: self.region.clone(), first, stride, len }
             }
         };
         Some(Attachment { ring, side: Side::Client(slots), kick, interrupts: false })
     }
 }
 
-/// Messages that wait until they can be sent.
-pub type Outbox = Deque<(Message, Attach), 4>;
+impl Client {
+    /// A ring of the connection that is up.
+    pub(super) fn ring(&self, client_to_server: bool, index: u16) -> Option<Ring> {
+        let (c2s, s2c) = self.queues();
+        if !self.is_up() || index >= if client_to_server { c2s } else { s2c } {
+            return None;
+        }
+        let offset = self.layout.ring(self.connection, client_to_server, index);
+        Ring::open(&self.region, offset, self.layout.shape().log2_size).ok()
+    }
+
+    /// Where the buffers of a ring lie: the first one, and their distance.
+    #[cfg(test)]
+    pub(super) fn buffers(&self, client_to_server: bool, index: u16) -> (u32, u32) {
+        self.layout.buffers(client_to_server, index)
+    }
+}
+
+/// Offers the buffer of each descriptor of an empty ring.
+fn offer_all(ring: &Ring, first: u32, stride: u32, len: u32) {
+    for slot in 0..usize::from(ring.size()) {
+        let offset = u64::from(first) + slot as u64 * u64::from(stride);
+        ring.descriptors().write_all(slot, [u64::from(len) << 32, offset]);
+    }
+    ring.head().store(ring.size());
+}

@@ -34,17 +34,9 @@ enum Front {
 }
 
 impl CopyRx {
-    /// At a ring that is empty; a client offers all its buffers.
-    pub(super) fn new(ring: Ring, side: Side) -> Self {
-        let this = Self { ring, side, next: 0 };
-        if let Side::Client(Slots::Own { first, stride, len, .. }) = &this.side {
-            for slot in 0..usize::from(this.ring.size()) {
-                let offset = u64::from(*first) + slot as u64 * u64::from(*stride);
-                this.ring.descriptors().write_all(slot, [u64::from(*len) << 32, offset]);
-            }
-            this.ring.head().store(this.ring.size());
-        }
-        this
+    /// At a ring from which nothing has been taken.
+    pub(super) const fn new(ring: Ring, side: Side) -> Self {
+        Self { ring, side, next: 0 }
     }
 
     pub(super) const fn ring(&self) -> &Ring {

@@ -81,7 +81,7 @@ fn descriptors_of_a_chain_add_up() {
     for buffer in [1024_u32, 2048] {
         let mut pair = Pair::new(&How { buffer, ..How::plain() });
         for len in (1..=4 * buffer as usize).step_by(509).chain([1024, 2048, 4096]) {
-            let ring = pair.client.attachment(true, 0, None).unwrap().ring;
+            let ring = pair.client.ring(true, 0).unwrap();
             let before = ring.head().load();
             pair.client_side.core.push_frame(&frame(1, len));
             assert_eq!(pair.client_side.send(), 1);
@@ -159,10 +159,8 @@ fn nothing_of_what_lay_behind_a_packet_reaches_the_peer() {
         let mut pair = Pair::new(&how);
         pair.client_side.core.pool.memory().fill(0x5e);
         pair.server_side.core.pool.memory().fill(0x5e);
-        let ways =
-            [(true, pair.client.attachment(true, 0, None)), (false, pair.client.attachment(false, 0, None))];
-        for (way, attachment) in ways {
-            let ring = attachment.unwrap().ring;
+        let ways = [(true, pair.client.ring(true, 0).unwrap()), (false, pair.client.ring(false, 0).unwrap())];
+        for (way, ring) in ways {
             let before = if way { ring.head().load() } else { ring.tail().load() };
             let side = if way { &mut pair.client_side } else { &mut pair.server_side };
             side.core.push_frame(&[1; 70]);

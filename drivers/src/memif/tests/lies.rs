@@ -16,7 +16,7 @@ const PLACE: u32 = 4 << 20;
 impl Liar {
     fn new(how: &How) -> Self {
         let pair = Pair::new(how);
-        let ring = pair.client.attachment(true, 0, None).unwrap().ring;
+        let ring = pair.client.ring(true, 0).unwrap();
         let bytes: Vec<u8> = (0..1 << 20).map(|at: usize| (at * 13 + (at >> 9)) as u8).collect();
         pair.region.copy_in(PLACE as usize, &bytes).unwrap();
         Self { pair, ring }
@@ -180,7 +180,7 @@ fn an_index_that_jumps_is_a_fault_and_hurts_nothing() {
         assert_eq!(liar.server().rx_plug.fault(), Some(Fault::Index), "{jump}");
         liar.ring.head().store(head);
         liar.pair.connect();
-        liar.ring = liar.pair.client.attachment(true, 0, None).unwrap().ring;
+        liar.ring = liar.pair.client.ring(true, 0).unwrap();
         assert_eq!(liar.server().rx_plug.fault(), None);
     }
     liar.check_alive();
@@ -208,7 +208,7 @@ fn b02_offered_buffers_outside_of_the_region_are_not_written() {
     for how in [How::plain(), How { fast: false, ..How::plain() }] {
         for wrong in bad() {
             let mut pair = Pair::new(&how);
-            let ring = pair.client.attachment(false, 0, None).unwrap().ring;
+            let ring = pair.client.ring(false, 0).unwrap();
             for slot in [0, 3, 7] {
                 ring.descriptors().write_all(slot, [wrong.first_word(), u64::from(wrong.offset)]);
             }
@@ -242,11 +242,8 @@ fn snapshot(region: &DmaMemory) -> Vec<u8> {
 /// Nothing but the rings and the buffers from server to client has been written.
 fn check_unwritten(pair: &Pair, before: &[u8]) {
     let after = snapshot(&pair.region);
-    let Some(Attachment { side: Side::Client(Slots::Own { first, stride, .. }), ring, .. }) =
-        pair.client.attachment(false, 0, None)
-    else {
-        unreachable!()
-    };
+    let (first, stride) = pair.client.buffers(false, 0);
+    let ring = pair.client.ring(false, 0).unwrap();
     let buffers = first as usize..first as usize + usize::from(ring.size()) * stride as usize;
     let rings = 4 * ring::ring_bytes(6);
     for (at, (a, b)) in before.iter().zip(&after).enumerate() {
@@ -264,7 +261,7 @@ fn offered_buffers_that_are_too_small_block_nothing() {
     assert_eq!(pair.server_side.drops().get(DropReason::TxDescriptor), 1);
     assert_eq!(pair.client_side.receive(8), [frame(2, 60)]);
     // Buffers whose end is no line's: the neighbour is not touched.
-    let ring = pair.client.attachment(false, 0, None).unwrap().ring;
+    let ring = pair.client.ring(false, 0).unwrap();
     let slot = ring.slot(ring.tail().load());
     ring.descriptors().write_all(slot, [60 << 32, u64::from(PLACE)]);
     pair.region.copy_in(PLACE as usize, &[0x77; 128]).unwrap();
@@ -281,7 +278,7 @@ fn a_server_that_lies_to_a_client_reaches_nothing() {
     for how in [How::plain(), How { fast: false, ..How::plain() }, How { zero_copy: true, ..How::plain() }] {
         for len in [0, 2049, 4096, u32::MAX] {
             let mut pair = Pair::new(&how);
-            let ring = pair.client.attachment(false, 0, None).unwrap().ring;
+            let ring = pair.client.ring(false, 0).unwrap();
             for i in 0..5 {
                 pair.server_side.core.push_frame(&frame(i, 60));
             }
@@ -308,7 +305,7 @@ fn an_index_of_taken_packets_that_jumps_is_a_fault() {
     for how in [How::plain(), How { zero_copy: true, ..How::plain() }] {
         for jump in [1, 64, 65_535] {
             let mut pair = Pair::new(&how);
-            let ring = pair.client.attachment(true, 0, None).unwrap().ring;
+            let ring = pair.client.ring(true, 0).unwrap();
             ring.tail().store(jump);
             pair.client_side.core.push_frame(&frame(0, 60));
             pair.client_side.send();
