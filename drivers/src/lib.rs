@@ -7,4 +7,5 @@ extern crate alloc;
 extern crate std;
 
 pub mod i40e;
+pub mod ivshmem;
 pub mod memif;

@@ -19,9 +19,11 @@ pub mod bare;
 pub mod clock;
 pub mod dma;
 pub mod lines;
+pub mod narrow;
 pub mod pci;
 pub mod reg;
 pub mod ring;
+pub mod shared;
 #[cfg(target_arch = "x86_64")]
 pub mod simd;
 
@@ -32,8 +34,10 @@ pub use addr::{DmaAddr, PhysAddr};
 pub use clock::{Clock, Timeout};
 pub use dma::{DmaError, DmaMemory, OutOfBounds};
 pub use lines::{LINE, Line, LineHeap};
+pub use narrow::NarrowBar;
 pub use reg::{Bar, BarAccess, Doorbell, Reg, RegArray, RegValue, Ro, Rw, Wo};
 pub use ring::{BufferRing, DescRing};
+pub use shared::Word;
 
 /// The world that a driver runs in.
 ///

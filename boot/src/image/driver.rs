@@ -6,7 +6,7 @@ use core::error::Error;
 use core::fmt;
 
 use hal::bare::{BareMachine, MmioBar};
-use hal::pci::{Address, ConfigSpace, Tree, bars};
+use hal::pci::{Address, ConfigSpace, Tree};
 use kernel::config::{Config, MAX_PORTS};
 
 use super::console::println;
@@ -103,17 +103,7 @@ impl PciDevice<'_> {
         let (tree, at) = (self.tree, self.at);
         self.check_first(index)?;
         let machine = &mut *self.machine;
-        let mut info = bars::probe(&mut machine.config, at, index)?;
-        if info.base.as_u64() == 0 {
-            if at.bus != 0 {
-                return Err(format!(
-                    "BAR{index} has no address, and the bridges in front of it are not configured"
-                )
-                .into());
-            }
-            let place = machine.place_for_bar(info.size);
-            info = bars::place(&mut machine.config, at, index, &info, place)?;
-        }
+        let info = machine.place_bar(at, index)?;
         if !tree.enable(&mut machine.config, at) {
             return Err("memory decoding and bus mastering can't be turned on".into());
         }
