@@ -73,9 +73,9 @@ impl<D: PciDriver> Driver for D {
 
 /// A PCI function that a driver has for itself.
 pub struct PciDevice<'a> {
-    machine: &'a mut BootMachine,
-    tree: &'a Tree,
-    at: Address,
+    pub(super) machine: &'a mut BootMachine,
+    pub(super) tree: &'a Tree,
+    pub(super) at: Address,
 }
 
 impl PciDevice<'_> {

@@ -2,6 +2,7 @@
 
 mod account;
 mod app;
+mod channel;
 mod console;
 mod cores;
 mod driver;
@@ -28,6 +29,7 @@ mod trampoline;
 use kernel::config::{Config, ConfigError};
 
 pub use app::{App, Stock};
+pub use channel::{CHANNEL_NAME, Channel};
 pub use driver::{BringUpError, Driver, Found, PciDevice, PciDriver};
 pub use i40e::I40eDriver;
 pub use machine::{BootMachine, Window};

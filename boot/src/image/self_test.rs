@@ -34,6 +34,7 @@ pub fn run(name: &str, machine: &mut BootMachine) -> ! {
             exit::leave(true)
         }
         None if name == "memory-window" => self_test_devices::memory_window(machine),
+        None if name == "channel" => self_test_devices::channel(machine),
         Some(("exception", name)) => {
             match name.split_once('@') {
                 Some((name, core)) => raise_on(name, core, cores),
@@ -42,7 +43,7 @@ pub fn run(name: &str, machine: &mut BootMachine) -> ! {
             exit::fatal(format_args!("self-test exception:{name} raised nothing"))
         }
         _ => exit::fatal(format_args!(
-            "option --self-test={name}: simd, boot, memory-window or exception:NAME"
+            "option --self-test={name}: simd, boot, memory-window, channel or exception:NAME"
         )),
     }
 }
