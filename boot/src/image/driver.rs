@@ -52,23 +52,35 @@ impl<D: PciDriver> Driver for D {
     type Port = D::Port;
 
     fn bring_up(machine: &mut BootMachine, config: &Config) -> Result<Found<D::Port>, BringUpError> {
-        let tree = Tree::scan(&machine.config);
-        let mut ports = Found::new();
-        for function in &tree.functions {
-            let Some(card) = D::card(function.vendor, function.device) else { continue };
-            println!("pci {} {:04x}:{:04x} {card}", function.at, function.vendor, function.device);
-            let device = PciDevice { machine, tree: &tree, at: function.at };
-            let port = <D as PciDriver>::bring_up(device, config).map_err(|error| {
-                println!("barewire: error: {}: {error}", function.at);
-                format!("{}: the port did not come up", function.at)
-            })?;
-            ports.push((D::NAME, port)).map_err(|_| format!("more than {MAX_PORTS} ports"))?;
-        }
-        if ports.is_empty() {
-            return Err(format!("no port: {} PCI functions, none with a driver", tree.functions.len()).into());
-        }
-        Ok(ports)
+        let ports = find_cards::<D>(machine, config)?;
+        if ports.is_empty() { Err(none_found(machine)) } else { Ok(ports) }
     }
+}
+
+/// Brings up the ports of every card that `D` has, in the order of their PCI addresses; there may be none.
+pub(super) fn find_cards<D: PciDriver>(
+    machine: &mut BootMachine,
+    config: &Config,
+) -> Result<Found<D::Port>, BringUpError> {
+    let tree = Tree::scan(&machine.config);
+    let mut ports = Found::new();
+    for function in &tree.functions {
+        let Some(card) = D::card(function.vendor, function.device) else { continue };
+        println!("pci {} {:04x}:{:04x} {card}", function.at, function.vendor, function.device);
+        let device = PciDevice { machine, tree: &tree, at: function.at };
+        let port = D::bring_up(device, config).map_err(|error| {
+            println!("barewire: error: {}: {error}", function.at);
+            format!("{}: the port did not come up", function.at)
+        })?;
+        ports.push((D::NAME, port)).map_err(|_| format!("more than {MAX_PORTS} ports"))?;
+    }
+    Ok(ports)
+}
+
+/// That there is no port at all.
+pub(super) fn none_found(machine: &BootMachine) -> BringUpError {
+    let functions = Tree::scan(&machine.config).functions.len();
+    format!("no port: {functions} PCI functions, none with a driver").into()
 }
 
 /// A PCI function that a driver has for itself.

@@ -28,7 +28,7 @@ mod trampoline;
 
 use kernel::config::{Config, ConfigError};
 
-pub use app::{App, Stock};
+pub use app::{App, Stock, StockDriver, StockError, StockPort, StockRx, StockTrouble, StockTx, StockWatch};
 pub use channel::{CHANNEL_NAME, Channel};
 pub use driver::{BringUpError, Driver, Found, PciDevice, PciDriver};
 pub use i40e::I40eDriver;
