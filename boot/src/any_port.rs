@@ -126,13 +126,13 @@ macro_rules! any_queue {
 
             fn counters(&self) -> kernel::port::QueueCounters {
                 match self {
-                    $(Self::$Kind(rx) => rx.counters()),+
+                    $(Self::$Kind(rx) => kernel::RxQueue::counters(rx)),+
                 }
             }
 
             fn drops(&self) -> &kernel::Drops {
                 match self {
-                    $(Self::$Kind(rx) => rx.drops()),+
+                    $(Self::$Kind(rx) => kernel::RxQueue::drops(rx)),+
                 }
             }
         }
@@ -154,13 +154,13 @@ macro_rules! any_queue {
 
             fn counters(&self) -> kernel::port::QueueCounters {
                 match self {
-                    $(Self::$Kind(tx) => tx.counters()),+
+                    $(Self::$Kind(tx) => kernel::TxQueue::counters(tx)),+
                 }
             }
 
             fn drops(&self) -> &kernel::Drops {
                 match self {
-                    $(Self::$Kind(tx) => tx.drops()),+
+                    $(Self::$Kind(tx) => kernel::TxQueue::drops(tx)),+
                 }
             }
         }
@@ -346,3 +346,6 @@ macro_rules! any_image_port {
     };
 }
 pub(crate) use any_image_port;
+
+#[cfg(test)]
+mod tests;
