@@ -16,6 +16,9 @@ pub use pci::Layout;
 pub use queue::{Piece, Queue, Used};
 pub use transport::{Device, Notifier, Setup, Transport};
 
+#[cfg(test)]
+mod tests;
+
 /// VIRTIO_F_VERSION_1.
 pub const VERSION_1: u64 = 1 << 32;
 
