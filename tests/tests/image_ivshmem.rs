@@ -1,9 +1,11 @@
 //! What the image shares with its host besides cards: memory by ivshmem, and a channel of bytes.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use barewire::qemu::{Accel, DEBUG_EXIT_FAILURE, DEBUG_EXIT_SUCCESS, Machine};
 use libtest_mimic::Failed;
 use rig::guest::Guest;
 use rig::machine::{Ground, case, ensure, run};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
                 machine.extra.extend(["-device".into(), "virtio-serial-pci-non-transitional".into()]);
             })
         }),
+        case("memory_of_a_doorbell_device", doorbell),
         case("channel_by_a_named_port", |ground| {
             let name = "barewire.memif";
             channel(ground, &["virtio-serial-pci-non-transitional", &port(name)], 3, 300_000)
@@ -148,6 +152,46 @@ fn add_window(machine: &mut Machine, index: usize, path: &Path, size: u64, behin
     let file = path.display();
     let backend = format!("memory-backend-file,id=region{index},mem-path={file},size={size},share=on");
     machine.extra.extend(["-object".into(), backend]);
+}
+
+/// Devices that have interrupts as well, of 1, 8 and 16 vectors; nobody is there to be interrupted.
+fn doorbell(ground: &Ground) -> Result<(), Failed> {
+    let folder = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new())?;
+    let mut machine = machine(ground, "memory-window");
+    let mut servers = Vec::new();
+    let mut files = Vec::new();
+    for (vectors, size) in [(1, MIB), (8, 256 * MIB), (16, 4 * GIB)] {
+        let file = tempfile::tempfile_in(folder.path())?;
+        file.set_len(size)?;
+        let socket = folder.path().join(format!("server{vectors}"));
+        let listener = UnixListener::bind(&socket)?;
+        let chardev = format!("socket,id=server{vectors},path={}", socket.display());
+        let device = format!("ivshmem-doorbell,chardev=server{vectors},vectors={vectors}");
+        machine.extra.extend(["-chardev".into(), chardev, "-device".into(), device]);
+        let shared = file.try_clone()?;
+        servers.push(std::thread::spawn(move || serve(&listener, &shared)));
+        files.push((file, size));
+    }
+    let (status, said) = Guest::start(machine.command(&ground.qemu))?.end()?;
+    ensure(status == Some(DEBUG_EXIT_SUCCESS), || format!("{status:?}\n{said}"))?;
+    for server in servers {
+        server.join().map_err(|_| "the server panicked")??;
+    }
+    files.iter().try_for_each(|(file, size)| check_file(file, *size))
+}
+
+/// The server of ivshmem's specification, for one client: version, the client's number, the memory's descriptor.
+fn serve(listener: &UnixListener, shared: &File) -> std::io::Result<UnixStream> {
+    let (client, _) = listener.accept()?;
+    for (value, descriptor) in [(0_i64, None), (7, None), (-1, Some([shared.as_fd()]))] {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut with = SendAncillaryBuffer::new(&mut space);
+        if let Some(descriptor) = &descriptor {
+            with.push(SendAncillaryMessage::ScmRights(descriptor));
+        }
+        sendmsg(&client, &[IoSlice::new(&value.to_le_bytes())], &mut with, SendFlags::empty())?;
+    }
+    Ok(client)
 }
 
 /// The number behind `name` in the line with `start`.
