@@ -26,9 +26,12 @@ pub mod ring;
 pub mod shared;
 #[cfg(target_arch = "x86_64")]
 pub mod simd;
+pub mod words;
 
 #[cfg(feature = "std")]
 pub mod hosted;
+#[cfg(feature = "std")]
+pub mod shared_file;
 
 pub use addr::{DmaAddr, PhysAddr};
 pub use clock::{Clock, Timeout};
@@ -37,7 +40,8 @@ pub use lines::{LINE, Line, LineHeap};
 pub use narrow::NarrowBar;
 pub use reg::{Bar, BarAccess, Doorbell, Reg, RegArray, RegValue, Ro, Rw, Wo};
 pub use ring::{BufferRing, DescRing};
-pub use shared::Word;
+pub use shared::SharedU16;
+pub use words::Word;
 
 /// The world that a driver runs in.
 ///

@@ -1,65 +1,63 @@
-//! Words in memory that another side reads and writes at the same time: a device, or a process.
+//! Words in memory that another program writes at any time: each is read once, whole, and checked by whoever read it.
 
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicU16, Ordering};
 
-use crate::dma::Plain;
-use crate::{DmaMemory, OutOfBounds};
+use crate::DmaMemory;
 
-/// Words that are read and written in one piece: `u8`, `u16`, `u32` and `u64`.
-pub trait Word: Plain {}
-impl Word for u8 {}
-impl Word for u16 {}
-impl Word for u32 {}
-impl Word for u64 {}
+/// A 16-bit word, such as a ring's index.
+pub struct SharedU16 {
+    memory: DmaMemory,
+    /// Even, and inside of the memory with the byte behind it.
+    offset: usize,
+}
 
-impl DmaMemory {
-    /// Reads the word at `offset`, whole and anew at each call. Reads after it see what the other side wrote before the
-    /// word.
-    ///
-    /// # Errors
-    /// [`OutOfBounds`] when it does not lie inside, or is not aligned to its size.
-    #[inline]
-    pub fn read_word<T: Word>(&self, offset: usize) -> Result<T, OutOfBounds> {
-        let at = self.word_at::<T>(offset)?;
-        // SAFETY: inside of the mapping and aligned (checked above), and any bytes are a `T`.
-        let value = unsafe { at.read_volatile() };
-        fence(Ordering::Acquire);
-        Ok(value)
+impl SharedU16 {
+    /// The word at `offset`; `None` outside of the memory, and where it is not aligned.
+    pub fn new(memory: &DmaMemory, offset: usize) -> Option<Self> {
+        let at = memory.bytes_at(offset, size_of::<u16>()).ok()?;
+        at.cast::<u16>().is_aligned().then(|| Self { memory: memory.clone(), offset })
     }
 
-    /// Writes the word at `offset`, whole. The other side sees it after everything that was written before.
-    ///
-    /// # Errors
-    /// [`OutOfBounds`] when it does not lie inside, or is not aligned to its size; then nothing is written.
+    /// Its value; what the other side wrote before it is seen by reads after this one.
     #[inline]
-    pub fn write_word<T: Word>(&self, offset: usize, value: T) -> Result<(), OutOfBounds> {
-        let at = self.word_at::<T>(offset)?;
-        fence(Ordering::Release);
-        // SAFETY: inside of the mapping and aligned (checked above), and nobody holds a reference to it.
-        unsafe { at.write_volatile(value) };
-        Ok(())
+    pub fn load(&self) -> u16 {
+        self.word().load(Ordering::Acquire)
+    }
+
+    /// Sets it; whoever sees the value sees what was written before.
+    #[inline]
+    pub fn store(&self, value: u16) {
+        self.word().store(value, Ordering::Release);
     }
 
     #[inline]
-    fn word_at<T: Word>(&self, offset: usize) -> Result<*mut T, OutOfBounds> {
-        let at = self.bytes_at(offset, size_of::<T>())?.cast::<T>();
-        if at.is_aligned() { Ok(at) } else { Err(OutOfBounds { offset, len: size_of::<T>() }) }
+    fn word(&self) -> &AtomicU16 {
+        // SAFETY: inside of the mapping, which lives as long as `self.memory`, and aligned: both were looked at in `new`.
+        // An atomic may be written by others, here or in another program.
+        unsafe { AtomicU16::from_ptr(self.memory.base().as_ptr().add(self.offset).cast()) }
     }
+}
+
+/// What was stored before this is seen by others before what is loaded behind it is read: for "publish, then look whether
+/// the other side sleeps", which stores and loads alone don't keep in order.
+#[inline]
+pub fn full_fence() {
+    core::sync::atomic::fence(Ordering::SeqCst);
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::Machine;
     use crate::hosted::{FakeBar, HostedMachine};
-    use crate::{Machine, OutOfBounds};
 
     #[test]
-    fn words_lie_inside_and_are_aligned() {
-        let memory = HostedMachine::<FakeBar>::new(4096).unwrap().dma_alloc(16, 16).unwrap();
-        memory.write_word(6, 0xabcd_u16).unwrap();
-        assert_eq!(memory.read_word::<u16>(6), Ok(0xabcd));
-        assert_eq!(memory.read_word::<u32>(4), Ok(0xabcd_0000));
-        assert_eq!(memory.read_word::<u32>(6), Err(OutOfBounds { offset: 6, len: 4 }));
-        assert_eq!(memory.write_word(15, 1_u16), Err(OutOfBounds { offset: 15, len: 2 }));
-        assert_eq!(memory.read_word::<u64>(16), Err(OutOfBounds { offset: 16, len: 8 }));
+    fn a_word_lies_inside_and_aligned_or_is_none() {
+        let memory = HostedMachine::<FakeBar>::new(4096).unwrap().dma_alloc(128, 64).unwrap();
+        for (offset, good) in [(0, true), (64, true), (126, true), (127, false), (128, false), (63, false)] {
+            assert_eq!(SharedU16::new(&memory, offset).is_some(), good, "{offset}");
+        }
+        SharedU16::new(&memory, 6).unwrap().store(0xa55a);
+        assert_eq!(memory.load::<[u8; 4]>(5).unwrap(), [0, 0x5a, 0xa5, 0]);
     }
 }

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod error;
 pub mod faults;
 pub mod image;
+pub mod memif;
 pub mod packages;
 pub mod pci;
 pub mod qemu;

@@ -349,7 +349,7 @@ impl Config {
 
     /// Two ways to say who polls what don't go together, nor some options of a mode.
     fn check_together(&self) -> Result<(), ConfigError> {
-        let modes = self.modes.check(self.mode);
+        let modes = self.modes.check(self.mode, self.tx_first > 0, self.burst);
         modes.map_err(|(option, value, expected)| ConfigError::of_number(option, value, expected))?;
         let counts = [("--nb-cores", self.nb_cores), ("--rxq", self.rxq), ("--txq", self.txq)];
         let counted = counts.iter().find_map(|(option, count)| Some((*option, (*count)?)));

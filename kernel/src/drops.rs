@@ -24,6 +24,10 @@ pub enum DropReason {
     RxError,
     /// A frame in more buffers than the largest frame needs.
     RxSegments,
+    /// A peer's descriptor is none: outside of its memory, empty, or of a chain that does not end.
+    RxDescriptor,
+    /// Longer than 9728 bytes.
+    RxTooLong,
     /// Still in the receive ring when the queue was stopped.
     RxStopped,
     /// The transmit ring was full (testpmd: TX-dropped).
@@ -38,15 +42,17 @@ pub enum DropReason {
     TxBuffer,
     /// With a request that the card can't carry out: headers outside of the frame, a segment in too many buffers.
     TxRequest,
+    /// The peer's descriptor for it is none, or its buffers are too small for it.
+    TxDescriptor,
     /// The transmit queue was stopped with the frame in it.
     TxStopped,
-    /// The card took the frame and discarded it, since its link was down.
+    /// The link was down: the card took the frame and discarded it, or there was nobody to take it.
     TxLinkDown,
 }
 
 impl DropReason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::RxOnly,
         Self::FlowGen,
         Self::NoEcho,
@@ -57,6 +63,8 @@ impl DropReason {
         Self::RxBad,
         Self::RxError,
         Self::RxSegments,
+        Self::RxDescriptor,
+        Self::RxTooLong,
         Self::RxStopped,
         Self::TxFull,
         Self::TxTooShort,
@@ -64,6 +72,7 @@ impl DropReason {
         Self::TxSegments,
         Self::TxBuffer,
         Self::TxRequest,
+        Self::TxDescriptor,
         Self::TxStopped,
         Self::TxLinkDown,
     ];
@@ -81,6 +90,8 @@ impl DropReason {
             Self::RxBad => "rx-bad",
             Self::RxError => "rx-error",
             Self::RxSegments => "rx-segments",
+            Self::RxDescriptor => "rx-descriptor",
+            Self::RxTooLong => "rx-too-long",
             Self::RxStopped => "rx-stopped",
             Self::TxFull => "tx-full",
             Self::TxTooShort => "tx-too-short",
@@ -88,6 +99,7 @@ impl DropReason {
             Self::TxSegments => "tx-segments",
             Self::TxBuffer => "tx-buffer",
             Self::TxRequest => "tx-request",
+            Self::TxDescriptor => "tx-descriptor",
             Self::TxStopped => "tx-stopped",
             Self::TxLinkDown => "tx-link-down",
         }
@@ -146,6 +158,6 @@ mod tests {
         let mut names = DropReason::ALL.map(DropReason::name);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_eq!(drops.total(), 190);
+        assert_eq!(drops.total(), 253);
     }
 }

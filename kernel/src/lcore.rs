@@ -119,11 +119,21 @@ impl<R: RxQueue, T: TxQueue + 'static, F: ForwardMode> Lcore<R, T, F> {
     }
 
     /// Takes what has arrived before the queues are stopped, and what the mode kept: polls until nothing comes any more, at
-    /// most `polls` times. Nothing is made any more.
+    /// most `polls` times; then nothing is received any more, and the mode hands out the rest. Nothing is made.
     pub fn drain(&mut self, polls: usize) {
         self.mode.finish();
         self.retry = Some(LAST_TRIES);
         (0..polls).take_while(|_| self.poll() > 0).for_each(drop);
+        if self.mode.input() != Input::Polls {
+            return;
+        }
+        let Self { streams, pool, memory, mode, burst_limit, retry, burst } = self;
+        // Each turn hands out a frame at least, and every frame has a buffer of the pool.
+        let turns = pool.capacity();
+        for (index, stream) in streams.iter_mut().enumerate() {
+            let turn = Turn { index, memory, limit: *burst_limit, retry: *retry };
+            (0..turns).take_while(|_| turn.work(stream, pool, mode, burst, 0) > 0).for_each(drop);
+        }
     }
 
     /// Sends `bursts` bursts of `txonly`'s frames on each stream, as testpmd's `--tx-first` does; returns how many frames.
@@ -233,8 +243,7 @@ impl Turn<'_> {
         match verdict {
             Verdict::Send => {
                 let sent = self.send(tx, pool, burst);
-                drop_rest(burst, pool, drops, DropReason::TxFull);
-                received.max(sent)
+                received.max(sent + drop_rest(burst, pool, drops, DropReason::TxFull))
             }
             Verdict::SendMade => {
                 let all = burst.frames();
@@ -279,10 +288,14 @@ fn send_again(retry: Retry, tx: &mut impl TxQueue, pool: &mut Pool, burst: &mut 
     sent
 }
 
-fn drop_rest(burst: &mut Burst, pool: &mut Pool, drops: &mut Drops, reason: DropReason) {
-    if !burst.is_empty() {
-        drops.add(reason, burst.give_back(pool) as u64);
+/// Says how many frames that were.
+fn drop_rest(burst: &mut Burst, pool: &mut Pool, drops: &mut Drops, reason: DropReason) -> usize {
+    if burst.is_empty() {
+        return 0;
     }
+    let frames = burst.give_back(pool);
+    drops.add(reason, frames as u64);
+    frames
 }
 
 #[cfg(test)]
@@ -382,6 +395,41 @@ mod tests {
         assert!(core.streams[0].tx.take_sent(&mut block));
         core.pool.give(&block);
         assert_eq!(core.poll(), 32);
+    }
+
+    /// What `noisy` keeps is sent at the end, however much it is, whoever goes on sending, and however full the ring.
+    #[test]
+    fn nothing_that_a_mode_kept_is_left_at_the_end() {
+        use crate::forward::noisy;
+        for (tx_capacity, polls, sender_goes_on) in
+            [(10_000, 1000, false), (10_000, 2, true), (50, 1000, false), (0, 3, true)]
+        {
+            let machine = HostedMachine::<FakeBar>::new(1 << 20).unwrap();
+            let noisy = noisy::Options { fifo: 200, ..noisy::Options::default() };
+            let options = ModeOptions { noisy, ..ModeOptions::default() };
+            let fifos = std::vec![machine.dma_alloc(options.noisy.fifo_bytes(), 64).unwrap()];
+            let share = crate::forward::CoreShare { fifos, ..Default::default() };
+            let layout = BufferLayout::DEFAULT;
+            let memory: DmaMemory = machine.dma_alloc(layout.bytes(BUFFERS), 64).unwrap();
+            let mode = Forwarder::new(Mode::Noisy, &options, Isa::best(), share);
+            let mut core = Lcore::new(Pool::new(memory.clone(), layout), mode, 4);
+            let rx = FakeRx::new(memory.clone(), 2048);
+            let tx = FakeTx::new(memory, tx_capacity);
+            assert!(core.streams.push(Stream::new((0, 1), rx, tx, Route::default())).is_ok());
+            for i in 0..150 {
+                core.streams[0].rx.arrive(&[i; 60]);
+            }
+            while core.streams[0].rx.waiting() > if sender_goes_on { 50 } else { 0 } {
+                core.poll();
+            }
+            core.drain(polls);
+            let stream = &core.streams[0];
+            let sent = stream.tx.counters().frames;
+            let received = stream.rx.counters().frames;
+            assert_eq!(received, sent + stream.all_drops().get(DropReason::TxFull));
+            assert_eq!(sent, received.min(tx_capacity as u64));
+            check_buffers(&core);
+        }
     }
 
     #[test]

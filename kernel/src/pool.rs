@@ -15,6 +15,16 @@ pub trait Buffers {
     fn take(&mut self) -> Option<u32>;
     /// A whole block, or nothing: then `block` is unchanged.
     fn take_block(&mut self, block: &mut [u32; BLOCK]) -> bool;
+    /// Fills `to` from its front as far as there are buffers; returns how many.
+    fn take_many(&mut self, to: &mut [u32]) -> usize {
+        let mut taken = 0;
+        for to in to {
+            let Some(buffer) = self.take() else { break };
+            *to = buffer;
+            taken += 1;
+        }
+        taken
+    }
     /// Takes buffers back.
     fn give(&mut self, buffers: &[u32]);
 }
@@ -103,6 +113,18 @@ impl Buffers for Pool {
         block.copy_from_slice(top);
         self.available = bottom;
         true
+    }
+
+    #[inline]
+    fn take_many(&mut self, to: &mut [u32]) -> usize {
+        let taken = to.len().min(self.available);
+        let bottom = self.available - taken;
+        let (Some(top), Some(to)) = (self.free.get(bottom..self.available), to.get_mut(..taken)) else {
+            return 0;
+        };
+        to.copy_from_slice(top);
+        self.available = bottom;
+        taken
     }
 
     #[inline]

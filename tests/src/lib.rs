@@ -15,6 +15,7 @@ pub mod initramfs;
 pub mod linux;
 pub mod linux_guest;
 pub mod machine;
+pub mod memif;
 pub mod packets;
 pub mod port;
 pub mod rounds;

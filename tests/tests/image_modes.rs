@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use barewire::faults::FaultSource;
 use barewire::qemu::{Accel, Machine};
 use barewire::run::{PortOptions, RunOptions, Summary};
 use barewire::traffic::Forward;
@@ -38,6 +39,7 @@ fn main() -> std::process::ExitCode {
         case("io_begins_with_a_burst", tx_first),
         case("ieee1588_sends_sync_messages_back", |ground| returns(ground, Forward::Ieee1588, "")),
         case("ieee1588_tells_times", times),
+        case("a_run_without_link_fails_and_names_the_port", link_down),
     ];
     for path in captures::shared() {
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -56,6 +58,22 @@ fn main() -> std::process::ExitCode {
         }
     }
     run(cases)
+}
+
+/// What is sent to a port whose link is down is dropped under that name, and nothing is forwarded.
+fn link_down(ground: &Ground) -> Result<(), Failed> {
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), "link down")?;
+    let faulty =
+        PortOptions { faults: Some(FaultSource::File(file.path().into())), ..PortOptions::default() };
+    let ports = vec![PortOptions::default(), faulty];
+    let summary = barewire::run::run(&RunOptions { ports, ..options(ground, Forward::MacSwap, "") })?;
+    ensure(summary.problems == ["no frame was forwarded; without link: i40e1"], || summary.to_string())?;
+    let links: Vec<&str> = summary.ports.iter().map(|port| port.link).collect();
+    ensure(links == ["up", "down"] && !summary.good(), || summary.to_string())?;
+    ensure(summary.lost == 0 && summary.to_string().contains("i40e1: the link is down"), || {
+        summary.to_string()
+    })
 }
 
 fn options(ground: &Ground, forward: Forward, append: &str) -> RunOptions {

@@ -204,21 +204,17 @@ ethtool -X eth0 equal 1; spread to-one
 ethtool -X eth0 default; ethtool -N eth0 rx-flow-hash udp4 sd; spread by-address
 "#;
 
-/// 128 flows of UDP and TCP are sent for each setting; returns what the key and the table, as the driver tells them,
-/// make of them for each queue.
-fn spread(bench: &mut Bench) -> Result<Vec<[u64; 2]>, Failed> {
+/// 128 flows of UDP and TCP are sent for each setting; returns the queue of each, as the key and the table say that the
+/// driver tells.
+fn spread(bench: &mut Bench) -> Result<Vec<Vec<usize>>, Failed> {
     let flows: Vec<rss::Flow> = (0..128).map(rss::Flow::number).collect();
     let frames: Vec<Vec<u8>> = flows.iter().map(|flow| flow.frame(OWN)).collect();
     let mut wanted = Vec::new();
     for step in SPREADS {
         bench.guest.asked(step)?;
         let table = rss::Table::parse(bench.guest.said()).ok_or("ethtool shows no table")?;
-        let mut counts = [0; 2];
-        for flow in &flows {
-            let ports = step != "by-address" || flow.tcp;
-            counts[table.queue(&flow.input(ports))] += 1;
-        }
-        wanted.push(counts);
+        let queue = |flow: &rss::Flow| table.queue(&flow.input(step != "by-address" || flow.tcp));
+        wanted.push(flows.iter().map(queue).collect());
         let taken = bench.send(&frames)?;
         ensure(taken == flows.len() as u64, || format!("{step}: {taken} frames were taken"))?;
         bench.go_on()?;
@@ -226,15 +222,18 @@ fn spread(bench: &mut Bench) -> Result<Vec<[u64; 2]>, Failed> {
     Ok(wanted)
 }
 
-fn flows_were_spread(outcome: &Outcome, wanted: &[[u64; 2]]) -> Result<(), Failed> {
-    for (step, want) in SPREADS.iter().zip(wanted) {
+fn flows_were_spread(outcome: &Outcome, wanted: &[Vec<usize>]) -> Result<(), Failed> {
+    let count = |queues: &[usize], wanted| queues.iter().filter(|queue| **queue == wanted).count() as u64;
+    for (step, want) in
+        SPREADS.iter().zip(wanted).map(|(step, want)| (step, [0, 1].map(|queue| count(want, queue))))
+    {
         let numbers = outcome.numbers(&format!("queues {step} "))?;
         let counts = [numbers[2] - numbers[0], numbers[3] - numbers[1]];
-        ensure(counts == *want, || format!("{step}: {counts:?}, not {want:?}:\n{}", outcome.said))?;
+        ensure(counts == want, || format!("{step}: {counts:?}, not {want:?}:\n{}", outcome.said))?;
         // Both queues are used, where the table names both.
         ensure(*step == "to-one" || counts.iter().all(|count| *count > 0), || format!("{step}: {counts:?}"))?;
     }
-    ensure(wanted[3] == [128, 0] && wanted[1] != wanted[0] && wanted[2] != wanted[1], || {
+    ensure(count(&wanted[3], 0) == 128 && wanted[1] != wanted[0] && wanted[2] != wanted[1], || {
         format!("{wanted:?}")
     })
 }

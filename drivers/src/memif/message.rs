@@ -1,4 +1,4 @@
-//! Control messages: 128 bytes each, over a stream socket that also carries file descriptors (memif protocol 2.0, as in
+//! Control messages: 128 bytes each, each one packet of a socket (`SOCK_SEQPACKET`) that also carries file descriptors (memif protocol 2.0, as in
 //! `memif.h` of libmemif and DPDK). All fields are little-endian and packed behind the 16-bit type.
 
 use heapless::String;

@@ -32,7 +32,9 @@ pub mod avx2;
 pub mod avx512;
 pub mod headers;
 pub mod level;
+pub mod lines;
 pub mod sse;
+pub mod sums;
 
 pub use headers::Headers;
 pub use level::{Avx2, Avx512, Isa, Level, Ssse3};

@@ -24,29 +24,31 @@ const MOST_STEPS: u64 = 20_000_000;
 pub fn instructions(case: &Case) -> Option<f64> {
     case.isa.isa()?;
     let rounds = if case.bench.has_rings() { QUARTERS } else { 1 };
-    let (with, frames) = steps(case, rounds)?;
+    let (with, frames) = steps_of(case, rounds)?;
     // What the marks themselves take.
-    let (marks, _) = steps(case, 0)?;
+    let (marks, _) = steps_of(case, 0)?;
     let each_mark = marks as f64;
     Some((with as f64 - each_mark * rounds as f64) / frames as f64)
 }
 
 /// Steps between the marks of all rounds, and frames; with no rounds, those of a pair of marks with nothing in between.
-fn steps(case: &Case, rounds: usize) -> Option<(u64, usize)> {
+fn steps_of(case: &Case, rounds: usize) -> Option<(u64, usize)> {
     let request = Request::Traced { case: case.to_string(), rounds };
-    let mut child = Command::new(std::env::current_exe().ok()?)
-        .arg(serde_json::to_string(&request).ok()?)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let pid = Pid::from_raw(i32::try_from(child.id()).ok()?);
-    let counted = count(pid, rounds.max(1));
-    let _ = child.kill();
-    let _ = child.wait();
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    let counted = steps(command.arg(serde_json::to_string(&request).ok()?), rounds.max(1));
     let frames = if rounds == 0 { 1 } else { rounds * frames_of_round(case) };
     Some((counted?, frames))
+}
+
+/// Steps of a program between its marks: it lets its parent trace it, and stops itself (`SIGSTOP`) in front of and behind
+/// each of `pairs` stretches. `None` when it does not, or can't be run.
+pub fn steps(command: &mut Command, pairs: usize) -> Option<u64> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    let pid = Pid::from_raw(i32::try_from(child.id()).ok()?);
+    let counted = count(pid, pairs);
+    let _ = child.kill();
+    let _ = child.wait();
+    counted
 }
 
 fn frames_of_round(case: &Case) -> usize {

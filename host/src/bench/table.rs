@@ -38,10 +38,18 @@ fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
 impl Report {
     /// How a peer compares with the best case of this run that does the same.
     fn beside(&self, peer: &super::PeerRow) -> String {
-        let same = |row: &&Row| row.case.bench.name() == peer.beside && row.case.is_usual();
+        // With descriptors of 32 bytes, as Debian builds DPDK, and the same instructions, where they are known.
+        let same = |row: &&Row| {
+            let isa = peer.isa.is_none_or(|isa| row.case.isa.name() == isa && row.case.desc == 32);
+            row.case.bench.name() == peer.beside && row.case.is_usual() && isa
+        };
         let best = self.cases.iter().filter(same).min_by(|a, b| a.tsc_cycles.total_cmp(&b.tsc_cycles));
         best.map_or_else(String::new, |row| {
-            format!("; {} takes {:.2} of it", row.case, row.tsc_cycles / peer.tsc_cycles)
+            let counts =
+                row.instructions.zip(peer.instructions).map_or_else(String::new, |(ours, theirs)| {
+                    format!(", {:.2} of its instructions", ours / theirs)
+                });
+            format!("; {} takes {:.2} of it{counts}", row.case, row.tsc_cycles / peer.tsc_cycles)
         })
     }
 }

@@ -29,7 +29,7 @@ pub struct BenchArgs {
     /// A picture of cycles against frame size, a line for each instruction set (SVG)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// No testpmd, even if it is there
+    /// Nobody beside, even if testpmd or DPDK's development files are there
     #[arg(long)]
     no_peers: bool,
     /// Instructions a frame against those of host/bench/instructions.toml, without times

@@ -67,6 +67,8 @@ pub struct Summary {
 pub struct PortSummary {
     /// Its name.
     pub name: String,
+    /// `up` or `down`, as it was told last; empty where it never was.
+    pub link: &'static str,
     /// Frames that it received.
     pub rx_frames: u64,
     /// Their bytes, without FCS.
@@ -135,6 +137,11 @@ impl Summary {
         let dropped = image.dropped();
         let mut problems = parts.problems;
         let ports = ports(options, image, &traffic.per_port(), &mut problems);
+        let no_links: Vec<&str> =
+            ports.iter().filter(|port| port.link == "down").map(|port| port.name.as_str()).collect();
+        if !takes && totals.returned + totals.generated == 0 && !no_links.is_empty() {
+            problems.push(format!("no frame was forwarded; without link: {}", no_links.join(", ")));
+        }
         let ms = |instant: Instant| instant.duration_since(parts.started).as_secs_f64() * 1e3;
         Self {
             accel: parts.accel.name(),
@@ -217,6 +224,11 @@ fn ports(
         let lines = image.ports.get(&index).cloned().unwrap_or_default();
         let name = if lines.name.is_empty() { format!("i40e{index}") } else { lines.name };
         let stats = lines.stats.clone().unwrap_or_default();
+        let link = match (lines.rx_path.is_empty(), lines.link_down) {
+            (true, _) => "",
+            (_, true) => "down",
+            _ => "up",
+        };
         let kept = ["rx-missed", "rx-bad"].iter().filter_map(|reason| stats.drops.get(*reason));
         let came_in = kept.fold(stats.rx_frames, |sum, count| sum.saturating_add(*count));
         if let (Some((to_card, from_card)), true) = (wires.get(index), lines.stats.is_some()) {
@@ -231,6 +243,7 @@ fn ports(
         }
         ports.push(PortSummary {
             name,
+            link,
             rx_frames: stats.rx_frames,
             rx_bytes: stats.rx_bytes,
             tx_frames: stats.tx_frames,
@@ -363,6 +376,9 @@ impl fmt::Display for Summary {
             writeln!(f, "{}: nothing was run", self.forward)?;
         } else {
             self.figures(f)?;
+        }
+        for port in self.ports.iter().filter(|port| port.link == "down") {
+            writeln!(f, "{}: the link is down", port.name)?;
         }
         for event in &self.events {
             writeln!(f, "told: {event}")?;

@@ -50,13 +50,44 @@ fn correct_ipv4(packet: &mut [u8], tunnels: bool) {
         return;
     }
     let (header, rest) = packet.split_at_mut(header_len);
-    if header[6] & 0x3f == 0 && header[7] == 0 {
+    if header[6] & 0x3f == 0 && header[7] == 0 && !is_routed(&header[20..]) {
         let addresses = header[12..20].to_vec();
         correct_payload(header[9], &addresses, &mut rest[..total - header_len], tunnels);
     }
     header[10..12].fill(0);
     let sum = checksum(&[header]);
     header[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// There is a loose or strict source route that has not been gone to its end, or something that is no option.
+fn is_routed(mut options: &[u8]) -> bool {
+    loop {
+        options = match options {
+            [] | [0, ..] => return false,
+            [1, rest @ ..] => rest,
+            [kind, len, rest @ ..] if *len >= 2 && usize::from(*len) - 2 <= rest.len() => {
+                let under_way = rest.first().is_none_or(|pointer| pointer <= len);
+                if matches!(kind, 131 | 137) && under_way {
+                    return true;
+                }
+                &rest[usize::from(*len) - 2..]
+            }
+            _ => return true,
+        }
+    }
+}
+
+/// There is a home address among destination options, or something that is no option.
+fn has_home(mut options: &[u8]) -> bool {
+    loop {
+        options = match options {
+            [] => return false,
+            [0, rest @ ..] => rest,
+            [0xc9, ..] => return true,
+            [_, len, rest @ ..] if usize::from(*len) <= rest.len() => &rest[usize::from(*len)..],
+            _ => return true,
+        }
+    }
 }
 
 fn correct_ipv6(packet: &mut [u8], tunnels: bool) {
@@ -75,6 +106,9 @@ fn correct_ipv6(packet: &mut [u8], tunnels: bool) {
             return;
         }
         let header = &packet[at..at + len];
+        if next == 60 && has_home(&header[2..]) {
+            return;
+        }
         if next == 43 && header[3] != 0 || next == 44 && (header[2] != 0 || header[3] & 0xf9 != 0) {
             return;
         }
@@ -176,8 +210,9 @@ fn correct_tunnel(protocol: u8, payload: &mut [u8]) {
 
 fn correct_gre(payload: &mut [u8]) {
     let Some([flags, version, kind @ ..]) = payload.first_chunk::<4>().copied() else { return };
-    if flags & 0x40 == 0 && version & 7 == 0 {
-        let at = 4 + 4 * (flags & 0xb0).count_ones() as usize;
+    // One with a checksum over all of it is left as it is.
+    if flags & 0xc0 == 0 && version & 7 == 0 {
+        let at = 4 + 4 * (flags & 0x30).count_ones() as usize;
         if let Some(packet) = payload.get_mut(at..) {
             correct_packet(&kind, packet, false);
         }

@@ -20,6 +20,7 @@ use crate::request::{Checksums, IpHeader, L4Checksum, Segmentation, TxRequest};
 
 mod options;
 mod split;
+mod usual;
 pub use options::{By, Options};
 
 /// Checksums that cards found wrong.
@@ -71,7 +72,16 @@ impl Csum {
                 }
             }
         } else {
+            // What is usual has no tunnel in it, or one that nobody looks into.
+            let usual = if self.options.parse_tunnel { Isa::Scalar } else { isa };
             for range in ranges(burst.metas()) {
+                if range.len() == 1
+                    && let (Some(buffer), Some(meta)) =
+                        (burst.buffers().get(range.start), burst.metas().get(range.start))
+                    && usual::fix(usual, work.memory, *buffer, *meta).is_some()
+                {
+                    continue;
+                }
                 let of = |range: &core::ops::Range<usize>| {
                     Some((burst.buffers().get(range.clone())?, burst.metas().get(range.clone())?))
                 };
@@ -84,7 +94,11 @@ impl Csum {
         Verdict::Send
     }
 
+    #[inline]
     fn count(&mut self, meta: Meta) {
+        if meta.errors() == 0 {
+            return;
+        }
         self.bad.ip += u64::from(meta.ip_checksum() == Checksum::Bad);
         self.bad.l4 += u64::from(meta.l4_checksum() == Checksum::Bad);
     }
@@ -132,8 +146,10 @@ impl Csum {
             return None;
         }
         let segmentation = transport.and_then(|transport| self.segmentation(layers, &transport, total));
+        // A card sums up to the frame's end, padding included.
         let l4 = transport.filter(|transport| {
-            segmentation.is_some() || self.options.of_card(transport) && fixer.has_checksum(&ip, transport)
+            let by_card = self.options.of_card(transport) && transport.end == total;
+            segmentation.is_some() || by_card && fixer.has_checksum(&ip, transport)
         });
         let header = match (ip.version, self.options.ip) {
             (Version::V4, By::Hw) => IpHeader::V4Checksum,

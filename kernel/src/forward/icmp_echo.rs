@@ -2,8 +2,8 @@
 //!
 //! As testpmd does it, for any address, behind at most one 802.1Q tag. What differs: an IP header with options, or of
 //! version other than 4, and a fragment but the first are no requests, since there is no ICMP header where one is looked for;
-//! nothing is read behind the frame's end; and where testpmd's incremental checksum comes to 0x0000 it is 0xffff here, as
-//! RFC 1624's is.
+//! nothing is read behind the frame's end; and the reply to a request of nothing but zeros (checksum 0xf7ff) has 0xffff,
+//! the checksum of zeros, where testpmd's update comes to 0x0000. A request's checksum that is wrong stays wrong.
 
 use super::checksum::ipv4_header_checksum;
 use super::frame::Frame;

@@ -33,8 +33,8 @@ pub struct Ip {
     pub end: usize,
     /// What follows the header.
     pub protocol: u8,
-    /// What follows is all of it, and its pseudo-header has the addresses of this header: no fragment, and no routing
-    /// header that has a way to go.
+    /// What follows is all of it, and its pseudo-header has the addresses of this header: no fragment, no route that has a
+    /// way to go, no home address.
     pub whole: bool,
 }
 
@@ -138,7 +138,55 @@ fn find_ipv4(frame: Frame<'_>, at: usize, limit: usize) -> Option<Ip> {
     }
     // More fragments, and an offset.
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
-    Some(Ip { version: Version::V4, at, len, end, protocol: header[9], whole: fragment == 0 })
+    let whole = fragment == 0 && !has_source_route(frame, at + 20, at + len);
+    Some(Ip { version: Version::V4, at, len, end, protocol: header[9], whole })
+}
+
+/// Options with a source route that has a way to go: then the destination is not the last one (RFC 791, section 3.1).
+/// Options that can't be read are taken for one.
+fn has_source_route(frame: Frame<'_>, mut at: usize, end: usize) -> bool {
+    const END: u8 = 0;
+    const NOTHING: u8 = 1;
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    while at < end {
+        match frame.load(at) {
+            Some([END]) => return false,
+            Some([NOTHING]) => at += 1,
+            Some([kind]) => {
+                let Some([len]) = frame.load(at + 1) else { return true };
+                let pointer = frame.load::<1>(at + 2);
+                if len < 2 || at + usize::from(len) > end {
+                    return true;
+                }
+                // The pointer is above the length when all of the route has been taken.
+                if matches!(kind, LOOSE | STRICT) && pointer.is_none_or(|[pointer]| pointer <= len) {
+                    return true;
+                }
+                at += usize::from(len);
+            }
+            None => return true,
+        }
+    }
+    false
+}
+
+/// A destination option with the home address, which stands for the source (RFC 6275, section 6.3). Options that can't be
+/// read are taken for one.
+fn has_home_address(frame: Frame<'_>, mut at: usize, end: usize) -> bool {
+    const PAD1: u8 = 0;
+    const HOME_ADDRESS: u8 = 0xc9;
+    while at < end {
+        match frame.load(at) {
+            Some([PAD1]) => at += 1,
+            Some([HOME_ADDRESS]) | None => return true,
+            Some(_) => {
+                let Some([len]) = frame.load(at + 1) else { return true };
+                at += 2 + usize::from(len);
+            }
+        }
+    }
+    at > end
 }
 
 fn find_ipv6(frame: Frame<'_>, at: usize, limit: usize) -> Option<Ip> {
@@ -170,6 +218,7 @@ fn skip_extensions(frame: Frame<'_>, ip: &mut Ip) {
             FRAGMENT => ip.whole &= u16::from_be_bytes([offset_high, offset_low]) & 0xfff9 == 0,
             // Segments left.
             ROUTING => ip.whole &= offset_low == 0,
+            DESTINATION => ip.whole &= !has_home_address(frame, at + 2, at + len),
             _ => {}
         }
         ip.len += len;
@@ -220,14 +269,15 @@ fn find_inner(frame: Frame<'_>, ip: &Ip, transport: Option<Transport>) -> Option
     find_ip(frame, kind, at, limit)
 }
 
-/// The type of what a GRE header carries, and where that begins (RFC 2784, RFC 2890); no version but 0, no routing.
+/// The type of what a GRE header carries, and where that begins (RFC 2784, RFC 2890); no version but 0, no routing, and no
+/// checksum, which is about every byte of what it carries.
 fn skip_gre(frame: Frame<'_>, at: usize) -> Option<(u16, usize)> {
-    const CHECKSUM_KEY_SEQUENCE: [u16; 3] = [0x8000, 0x2000, 0x1000];
+    const KEY_SEQUENCE: [u16; 2] = [0x2000, 0x1000];
     let (flags, kind) = (frame.load_word(at)?, frame.load_word(at + 2)?);
-    if flags & 0x4007 != 0 {
+    if flags & 0xc007 != 0 {
         return None;
     }
-    let options = CHECKSUM_KEY_SEQUENCE.iter().filter(|flag| flags & *flag != 0).count();
+    let options = KEY_SEQUENCE.iter().filter(|flag| flags & *flag != 0).count();
     Some((kind, at + 4 + options * 4))
 }
 

@@ -4,7 +4,8 @@
 //! As testpmd does it: a burst that finds room in the queue goes in and nothing comes out; one that doesn't pushes as many
 //! frames out as it has. Where nothing was sent for the flush time, the queue is emptied. What differs: a queue has room
 //! for buffers, so that a frame in several takes several places; each stream has one, not each port; accesses go to any
-//! line of the memory, while testpmd's stay in its first 64th; and at the end what is queued is sent, not lost.
+//! line of the memory, while testpmd's stay in its first 64th; at the end what is queued is sent, not lost; and frames in
+//! many buffers that a burst has no room to push out are dropped whole, as `tx-full`.
 
 use alloc::vec::Vec;
 
@@ -16,6 +17,7 @@ use super::forwarder::{CoreShare, change_headers};
 use super::random::Random;
 use super::{Mode, Verdict, Work, options::number};
 use crate::burst::Burst;
+use crate::drops::DropReason;
 
 mod fifo;
 pub use fifo::Fifo;
@@ -148,7 +150,7 @@ impl Noisy {
             self.access_memory(received);
         }
         if let Some(queue) = self.streams.get_mut(work.stream) {
-            queue.pass(received, burst, work.limit, self.flush_ticks, self.finished);
+            queue.pass(received, burst, work, self.flush_ticks, self.finished);
         }
         Verdict::Send
     }
@@ -178,20 +180,31 @@ impl Noisy {
 }
 
 impl Queue {
-    /// Puts the burst in and takes out whose turn it is.
-    fn pass(&mut self, received: usize, burst: &mut Burst, limit: usize, flush: Option<u64>, all: bool) {
+    /// Puts the burst in and takes out whose turn it is. What finds no room in the queue, nor in the burst for those in front
+    /// of it, is dropped, the latest first.
+    fn pass(
+        &mut self,
+        received: usize,
+        burst: &mut Burst,
+        work: &mut Work<'_>,
+        flush: Option<u64>,
+        all: bool,
+    ) {
         let fits = burst.len() <= self.fifo.room();
         self.fifo.put(burst);
         if !fits {
             self.fifo.take(received, burst);
             while self.fifo.is_over_full() && self.fifo.take(1, burst) > 0 {}
+            while self.fifo.is_over_full() && self.fifo.give_back_last(work.buffers) {
+                work.drops.add(DropReason::TxFull, 1);
+            }
             return;
         }
         if let Some(ticks) = flush.filter(|_| !self.emptying) {
             self.emptying = time_stamp_counter().wrapping_sub(self.emptied) >= ticks;
         }
         if self.emptying || all {
-            self.fifo.take(limit, burst);
+            self.fifo.take(work.limit, burst);
             if self.fifo.is_empty() {
                 (self.emptying, self.emptied) = (false, time_stamp_counter());
             }

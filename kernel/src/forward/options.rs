@@ -4,6 +4,7 @@
 use super::csum;
 use super::noisy;
 use super::segments::{FRAME_MAX, SEGMENT_MAX, Segments, Split};
+use crate::burst::BURST_MAX;
 
 /// What the modes are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,18 +107,35 @@ impl ModeOptions {
         Ok(())
     }
 
-    /// What does not go together with what: the option, its value and what was expected.
+    /// What does not go together with what: the option, its value and what was expected. `tx_first` says that `txonly`'s
+    /// frames are sent whatever the mode is; `burst` is the most frames of one.
     ///
     /// # Errors
     /// The first that doesn't.
-    pub fn check(&self, mode: super::Mode) -> Result<(), (&'static str, u32, &'static str)> {
+    pub fn check(
+        &self,
+        mode: super::Mode,
+        tx_first: bool,
+        burst: u16,
+    ) -> Result<(), (&'static str, u32, &'static str)> {
         let (first, total) = (self.segments.lens().first().copied().unwrap_or(0), self.segments.total());
         let varies = self.segments.split == Split::Random || self.multi_flow;
-        if mode == super::Mode::TxOnly && varies && usize::from(first) < super::segments::HEADERS {
+        if (mode == super::Mode::TxOnly || tx_first)
+            && varies
+            && usize::from(first) < super::segments::HEADERS
+        {
             return Err((
                 "--txpkts",
                 first.into(),
                 "headers lie in the first segment when frames differ: 42 or more",
+            ));
+        }
+        let entries = usize::from(burst) * self.segments.lens().len();
+        if mode == super::Mode::Csum && self.segments.split != Split::Off && entries > BURST_MAX {
+            return Err((
+                "--txsplit",
+                entries as u32,
+                "--burst times the segments of --txpkts is at most 512",
             ));
         }
         if mode == super::Mode::FlowGen && total > SEGMENT_MAX {
@@ -190,12 +208,23 @@ mod tests {
     fn frames_that_differ_have_their_headers_in_one_segment() {
         for (extra, refused) in [(("--txsplit", "off"), false), (("--txsplit", "rand"), true)] {
             let options = told(&[("--txpkts", "20,470"), extra]).unwrap();
-            assert_eq!(options.check(Mode::TxOnly).is_err(), refused);
-            assert!(options.check(Mode::Io).is_ok());
+            assert_eq!(options.check(Mode::TxOnly, false, 32).is_err(), refused);
+            assert!(options.check(Mode::Io, false, 32).is_ok());
+            // What is sent first is `txonly`'s.
+            assert_eq!(options.check(Mode::Io, true, 32).is_err(), refused);
         }
         let mut options = told(&[("--txpkts", "41,2")]).unwrap();
         assert!(options.set_flag("--txonly-multi-flow"));
-        assert_eq!(options.check(Mode::TxOnly).map_err(|error| error.1), Err(41));
-        assert!(told(&[("--txpkts", "2048,1")]).unwrap().check(Mode::FlowGen).is_err());
+        assert_eq!(options.check(Mode::TxOnly, false, 32).map_err(|error| error.1), Err(41));
+        assert!(told(&[("--txpkts", "2048,1")]).unwrap().check(Mode::FlowGen, false, 32).is_err());
+    }
+
+    /// A burst has 512 places, and each segment takes one.
+    #[test]
+    fn a_burst_that_would_not_hold_its_segments_is_refused() {
+        let options = told(&[("--txpkts", "64,64,64,64"), ("--txsplit", "on")]).unwrap();
+        assert!(options.check(Mode::Csum, false, 128).is_ok());
+        assert_eq!(options.check(Mode::Csum, false, 129).map_err(|error| error.1), Err(516));
+        assert!(options.check(Mode::Io, false, 512).is_ok());
     }
 }

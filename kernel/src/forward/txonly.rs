@@ -139,8 +139,8 @@ fn write(
 
 /// Everything from the ethertype to the UDP header, for a frame of `len` bytes, [`HEADERS`] or more.
 fn headers([from, to]: [[u8; 4]; 2], [source, destination]: [u16; 2], len: u16) -> [u8; HEADERS - 12] {
-    let ip_len = (len - 14).to_be_bytes();
-    let udp_len = (len - 34).to_be_bytes();
+    let ip_len = len.saturating_sub(14).to_be_bytes();
+    let udp_len = len.saturating_sub(34).to_be_bytes();
     let mut ip = [0x45, 0, ip_len[0], ip_len[1], 0, 0, 0, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     ip[12..16].copy_from_slice(&from);
     ip[16..].copy_from_slice(&to);

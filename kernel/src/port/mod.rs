@@ -117,6 +117,10 @@ impl<T: TxQueue, P: Buffers> Buffers for Recycle<'_, T, P> {
         self.sent.take_sent(block) || self.pool.take_block(block)
     }
     #[inline]
+    fn take_many(&mut self, to: &mut [u32]) -> usize {
+        self.pool.take_many(to)
+    }
+    #[inline]
     fn give(&mut self, buffers: &[u32]) {
         self.pool.give(buffers);
     }

@@ -10,7 +10,10 @@ use serde::Serialize;
 
 use crate::child;
 
+mod loops;
 mod output;
+
+pub use loops::DpdkLoops;
 
 /// Ports and the bench of ours that is beside them: a burst comes from a ring or from nowhere, and goes there.
 const PORTS: [&str; 2] = ["net_ring0", "net_null0"];
@@ -34,6 +37,8 @@ pub struct PeerRow {
     pub mode: &'static str,
     /// The bench of ours that does the same over rings of descriptors.
     pub beside: &'static str,
+    /// Instruction set of its loop, where there are several.
+    pub isa: Option<&'static str>,
     /// Frames of a burst.
     pub burst: u16,
     /// Ticks of the time stamp counter a packet: the median of the samples.
@@ -44,12 +49,16 @@ pub struct PeerRow {
     pub max: f64,
     /// How many.
     pub samples: usize,
+    /// Instructions a packet, where they could be counted.
+    pub instructions: Option<f64>,
 }
 
 impl fmt::Display for PeerRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = format!("{} {} {}", self.peer, self.port, self.mode);
-        write!(f, "{name:<36} {:>8.2} {:>8.2} {:>8.2}", self.tsc_cycles, self.min, self.max)
+        let name = [&self.peer, self.port, self.isa.unwrap_or(""), self.mode];
+        let name = name.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        write!(f, "{name:<36} {:>8.2} {:>8.2} {:>8.2}", self.tsc_cycles, self.min, self.max)?;
+        self.instructions.map_or(Ok(()), |count| write!(f, " {count:>12.2}"))
     }
 }
 
@@ -81,11 +90,13 @@ pub fn measure(quick: bool, tsc_hz: u64) -> Result<Vec<PeerRow>, String> {
                 port,
                 mode,
                 beside,
+                isa: None,
                 burst: 32,
                 tsc_cycles: of[of.len() / 2],
                 min: of[0],
                 max: of[of.len() - 1],
                 samples: of.len(),
+                instructions: None,
             });
         }
     }
@@ -113,7 +124,7 @@ fn run(program: &Path, port: &str, samples: usize) -> std::io::Result<String> {
         .args(["--lcores", "0@1,1@1", "--no-pci", "--no-telemetry", "-v", "-m", "256"])
         .args(["--file-prefix", &format!("barewire{}", std::process::id())])
         .arg(format!("--vdev={port}"))
-        .args(if has_huge_pages() { &[][..] } else { &["--no-huge"] })
+        .args(if has_huge_pages() { ["--in-memory"] } else { ["--no-huge"] })
         .args(["--", "-i", "--nb-cores=1", "--total-num-mbufs=16384", "--rxd=1024", "--txd=1024"])
         .arg("--record-core-cycles")
         .stdin(Stdio::piped())

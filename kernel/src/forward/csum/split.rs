@@ -15,11 +15,13 @@ type Entries = Vec<(u32, Meta), 16>;
 /// Copies the frames into segments, if that is asked for. One that would need a segment larger than a buffer, or for which
 /// there are no buffers, stays as it is.
 pub fn split(segments: &Segments, random: &mut Random, work: &mut Work<'_>, burst: &mut Burst) {
-    if segments.split == Split::Off {
+    // What has no end would come to lie in front of the next frame.
+    let ends = burst.metas().last().is_none_or(|meta| meta.is_last());
+    if segments.split == Split::Off || !ends {
         return;
     }
     // Frames go round once: from the front of the burst to its end.
-    let frames = ranges(burst.metas()).count();
+    let frames = burst.frames();
     for _ in 0..frames {
         let Some(len) = ranges(burst.metas()).next().map(|range| range.len()) else { return };
         let mut old = Entries::new();

@@ -261,6 +261,74 @@ fn the_card_is_asked_where_it_can() {
     }
 }
 
+/// The vector forms change what the scalar one changes, and nothing else: frames of the usual kinds, and those in which a
+/// byte or the end is not what it should be.
+#[test]
+fn each_instruction_set_makes_the_same_of_every_frame() {
+    let mut random = crate::forward::random::Random::new(11);
+    let mut frames = Vec::new();
+    for number in 0..3000 {
+        let protocol = [6, 17, 17, 132][random.below(4) as usize];
+        let len = 8 + random.below(if number % 10 == 0 { 1472 } else { 90 }) as usize;
+        let checksum = [0, 0xffff, random.next() as u16][random.below(3) as usize];
+        let l4 = segment(if protocol == 132 { 17 } else { protocol }, len.max(20), checksum);
+        let mut ip = ipv4(protocol, [10, 0, 0, random.next() as u8], l4.len());
+        [ip[10], ip[11]] = (random.next() as u16).to_be_bytes();
+        let padding = std::vec![0xa5; random.below(8) as usize];
+        let mut frame = with(&[&OWN, &PEER, &[8, 0], &ip, &l4, &padding]);
+        if random.below(2) == 0 {
+            let at = 12 + random.below(50.min(frame.len() as u64 - 12)) as usize;
+            frame[at] ^= 1 << random.below(8);
+        }
+        if random.below(8) == 0 {
+            frame.truncate(14 + random.below(frame.len() as u64 - 14) as usize);
+        }
+        frames.push(frame);
+    }
+    let made_by = |isa: Isa| -> Vec<Vec<u8>> {
+        let mut options = ModeOptions::default();
+        options.csum.mac_swap = false;
+        let mut csum = Csum::new(&options, &CoreShare::default());
+        let made = frames.chunks(32).flat_map(|some| {
+            let mut ground = Ground::new();
+            some.iter().for_each(|frame| ground.arrive(frame));
+            ground.work(|work, burst| csum.forward(isa, work, burst));
+            ground.frames()
+        });
+        made.collect()
+    };
+    let wanted = made_by(Isa::Scalar);
+    let changed = wanted.iter().zip(&frames).filter(|(made, frame)| made != frame).count();
+    assert!(changed > 1000, "{changed}");
+    for isa in hal::simd::Level::ALL.into_iter().filter_map(Isa::exactly) {
+        assert!(made_by(isa) == wanted, "{isa:?}");
+    }
+}
+
+/// A card sums up to the frame's end: where the packet ends before it, software does.
+#[test]
+fn the_card_is_not_asked_to_sum_what_lies_behind_the_packet() {
+    for (protocol, at) in [(6, 16), (17, 6)] {
+        let l4 = segment(protocol, 26, 0x1234);
+        let whole = with(&[&OWN, &PEER, &[8, 0], &ipv4(protocol, [10, 0, 0, 1], 26), &l4]);
+        // Padding; and a datagram that is shorter than its packet.
+        let mut cases = std::vec![with(&[&whole, &[0xaa; 7]])];
+        if protocol == 17 {
+            let mut short = whole.clone();
+            short[38..40].copy_from_slice(&20_u16.to_be_bytes());
+            cases.push(short);
+        }
+        for frame in cases {
+            let (back, requests) = through(&[&frame], by_card);
+            let asked = requests[0].checksums.unwrap();
+            assert_eq!((asked.ip, asked.l4), (IpHeader::V4Checksum, None), "{protocol}");
+            let end = 34 + if protocol == 17 { usize::from(frame[39]) } else { 26 };
+            assert!(l4_is_right(&back[0][..end], 14, 34, protocol));
+            assert_eq!((&back[0][end..], at), (&frame[end..], at));
+        }
+    }
+}
+
 #[test]
 fn frames_are_copied_into_segments() {
     for (txpkts, split, lens) in [

@@ -88,7 +88,7 @@ fn b44_tunnels_are_read_by_what_they_say() {
                 ),
             ),
             (47, with(&[&[0, 0, kind[0], kind[1]], packet])),
-            (47, with(&[&[0xb0, 0, 0x65, 0x58], &[0; 12], &ether])),
+            (47, with(&[&[0x30, 0, 0x65, 0x58], &[0; 8], &ether])),
             (in_ip, packet.clone()),
         ];
         for (number, (protocol, payload)) in tunnels.iter().enumerate() {
@@ -115,6 +115,58 @@ fn b44_tunnels_are_read_by_what_they_say() {
                 }
             }
         }
+    }
+}
+
+/// RFC 2784, section 2.4: GRE's own checksum is about all that it carries, and would not be right any more.
+#[test]
+fn gre_with_a_checksum_is_no_tunnel() {
+    let inner = with(&[&ipv4(17, [10, 1, 1, 1], 12), &UDP]);
+    for (flags, found) in [(0, true), (0x80, false), (0x40, false)] {
+        let gre = with(&[&[flags, 0, 8, 0], &[0; 4][..usize::from(flags > 0) * 4], &inner]);
+        let frame = with(&[&OWN, &PEER, &[8, 0], &ipv4(47, [10, 0, 0, 1], gre.len()), &gre]);
+        assert_eq!(layers(&frame, true).unwrap().outer.is_some(), found, "{flags:#x}");
+    }
+}
+
+/// RFC 791, section 3.1: with a route that has a way to go the destination is not the last one, whose address layer 4 has
+/// summed up. The pointer is above the length at the end.
+#[test]
+fn a_source_route_changes_the_pseudo_header() {
+    for (options, whole) in [
+        ([1, 1, 1, 1, 1, 1, 1, 0], true),
+        ([131, 7, 4, 10, 0, 0, 9, 0], false),
+        ([137, 7, 4, 10, 0, 0, 9, 0], false),
+        ([131, 7, 8, 10, 0, 0, 9, 0], true),
+        ([1, 137, 7, 4, 10, 0, 0, 9], false),
+        ([0, 131, 7, 4, 10, 0, 0, 9], true),
+        // A record of the route, a time stamp, and lengths that are none.
+        ([7, 7, 4, 0, 0, 0, 0, 0], true),
+        ([68, 8, 5, 0, 0, 0, 0, 0], true),
+        ([7, 0, 4, 0, 0, 0, 0, 0], false),
+        ([7, 1, 4, 0, 0, 0, 0, 0], false),
+        ([7, 9, 4, 0, 0, 0, 0, 0], false),
+        ([1, 1, 1, 1, 1, 1, 1, 7], false),
+    ] {
+        let mut ip = ipv4(17, [10, 0, 0, 1], 20);
+        ip[0] = 0x47;
+        let frame = with(&[&OWN, &PEER, &[8, 0], &ip, &options, &UDP]);
+        let found = layers(&frame, false).unwrap();
+        assert_eq!((found.ip.len, found.ip.whole), (28, whole), "{options:?}");
+        assert_eq!(found.transport.is_some(), whole, "{options:?}");
+    }
+}
+
+/// RFC 6275, section 6.3: the address in the option stands for the source.
+#[test]
+fn a_home_address_changes_the_pseudo_header() {
+    let home = with(&[&[17, 2, 1, 2, 0, 0, 0xc9, 16], &[0xfc; 16]]);
+    let padded = with(&[&[17, 2, 0, 0, 0, 1, 16], &[0xc9; 16], &[0]]);
+    let cut = with(&[&[17, 2, 1, 255], &[0; 20]]);
+    for (options, whole) in [(home, false), (padded, true), (cut, false)] {
+        let rest = with(&[&options, &UDP]);
+        let frame = with(&[&OWN, &PEER, &[0x86, 0xdd], &ipv6(60, rest.len()), &rest]);
+        assert_eq!(layers(&frame, false).unwrap().transport.is_some(), whole, "{options:x?}");
     }
 }
 

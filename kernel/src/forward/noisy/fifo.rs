@@ -4,6 +4,7 @@ use hal::DmaMemory;
 
 use crate::burst::{BURST_MAX, Burst};
 use crate::packet::{Meta, Packet};
+use crate::pool::Buffers;
 
 /// A place of the queue: the buffer, and the two words of its metadata.
 type Place = [u64; 3];
@@ -77,6 +78,20 @@ impl Fifo {
             taken += 1;
         }
         taken
+    }
+
+    /// Gives the buffers of the last frame back; `false` when there is none.
+    pub fn give_back_last(&mut self, buffers: &mut (impl Buffers + ?Sized)) -> bool {
+        let before = self.len;
+        while let Some(packet) = self.len.checked_sub(1).and_then(|last| self.place(last)) {
+            // The end of the frame before this one.
+            if packet.meta.is_last() && self.len < before {
+                break;
+            }
+            buffers.give(&[packet.buffer]);
+            self.len -= 1;
+        }
+        self.len < before
     }
 
     fn place(&self, index: usize) -> Option<Packet> {

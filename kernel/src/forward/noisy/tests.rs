@@ -106,6 +106,59 @@ fn a_frame_in_more_buffers_than_the_queue_has_comes_out_whole() {
     assert_eq!(ground.pass(0, &[7]), [5, 6]);
 }
 
+/// Bursts as large as a burst can be, of frames in one buffer and in several: each frame comes out once and whole, in its
+/// order, or is counted.
+#[test]
+fn large_bursts_of_large_frames_keep_their_order() {
+    const FRAMES: u32 = 4000;
+    for (fifo, pieces) in [(1, [5, 1]), (7, [1, 8]), (600, [5, 1]), (1000, [2, 3]), (700, [1, 1])] {
+        let mut ground = Ground::new(Options { fifo, ..Options::default() });
+        let mut pool = Pool::new(ground.memory.part(0, 0).unwrap(), BufferLayout::DEFAULT);
+        let (route, mut drops) = (Route::default(), Drops::default());
+        // The number of a frame is the number of each of its buffers.
+        let (mut next, mut out) = (0, Vec::new());
+        let mut ended = false;
+        loop {
+            let mut burst = Burst::new();
+            while next < FRAMES {
+                // Long runs of each kind.
+                let len = pieces[(next / 512 % 2) as usize];
+                if burst.room() < len {
+                    break;
+                }
+                for piece in 0..len {
+                    let meta = if piece + 1 == len { Meta::frame(60) } else { Meta::segment(60) };
+                    burst.push(Packet { buffer: next, meta }).unwrap();
+                }
+                next += 1;
+            }
+            if next == FRAMES && burst.is_empty() && !ended {
+                ground.noisy.finish();
+                ended = true;
+            }
+            let (memory, buffers) = (&ground.memory, &mut pool);
+            let mut work = Work { memory, route: &route, stream: 0, limit: 512, buffers, drops: &mut drops };
+            ground.noisy.forward(Isa::best(), &mut work, &mut burst);
+            if ended && burst.is_empty() {
+                break;
+            }
+            loop {
+                let Some(range) = crate::forward::frame::ranges(burst.metas()).next() else { break };
+                let buffers = &burst.buffers()[range.clone()];
+                assert!(buffers.iter().all(|buffer| *buffer == buffers[0]), "{buffers:?}");
+                assert_eq!(buffers.len(), pieces[(buffers[0] / 512 % 2) as usize]);
+                out.push(buffers[0]);
+                burst.release(range.len());
+            }
+            let queue = &ground.noisy.streams[0];
+            assert!(!queue.fifo.is_over_full(), "{fifo}");
+        }
+        assert!(out.windows(2).all(|pair| pair[0] < pair[1]), "{fifo}");
+        assert_eq!(out.len() as u64 + drops.get(DropReason::TxFull), u64::from(FRAMES), "{fifo}");
+        assert_eq!(drops.total(), drops.get(DropReason::TxFull));
+    }
+}
+
 #[test]
 fn headers_change_as_in_the_other_mode() {
     for (name, swapped) in [("io", false), ("macswap", true), ("5tswap", true)] {
