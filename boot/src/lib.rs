@@ -23,6 +23,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod acpi;
+#[cfg(any(feature = "image", test))]
+mod any_port;
 #[cfg(feature = "image")]
 pub mod image;
 pub mod memory;

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use core::fmt::Display;
 
 use drivers::i40e::{Error, I40e, RingWatch, Rx, Trouble, Tx};
-use hal::{Bar, Machine};
+use hal::{Bar, DmaError, DmaMemory, Machine};
 use kernel::port::time_stamp::TimeStamper;
 use kernel::port::{Path, PortControl};
 use kernel::{RxQueue, TxQueue};
@@ -26,6 +26,16 @@ pub trait ImagePort: PortControl<Rx: RxQueue + ImageQueue, Tx: TxQueue + ImageQu
 
     /// What is remembered of a queue between two looks at it; `()` where nothing is looked at.
     type Watch: Default;
+
+    /// `len` bytes at a multiple of `align` for the packets of a core that serves this port, if they are to lie in memory of
+    /// the port's own; asked for once a core, before its queues are started. `None`: they lie in the machine's memory.
+    ///
+    /// # Errors
+    /// They are to lie there, and there is not as much left.
+    fn packet_memory(&mut self, len: usize, align: usize) -> Option<Result<DmaMemory, DmaError>> {
+        let _ = (len, align);
+        None
+    }
 
     /// Spreads what is received over the first `queues` queues, all of which run.
     ///

@@ -6,5 +6,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod byte_channel;
 pub mod i40e;
+pub mod ivshmem;
 pub mod memif;
+pub mod virtio;

@@ -13,7 +13,7 @@ use std::time::Instant;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::{Bar, Clock, DmaError, DmaMemory, Machine};
+use crate::{Bar, Clock, DmaError, DmaMemory, Machine, NarrowBar};
 
 /// The host's monotonic clock, a tick a nanosecond.
 #[derive(Debug, Clone, Copy)]
@@ -143,10 +143,14 @@ impl<B: Bar> Machine for HostedMachine<B> {
 
 /// What the other side of a [`FakeBar`] does with an access.
 pub trait Registers: Send {
-    /// A read of `data.len()` bytes (4 or 8) at `offset`.
+    /// A read of `data.len()` bytes (1, 2, 4 or 8) at `offset`.
     fn read(&mut self, offset: u32, data: &mut [u8]);
     /// A write of 4 bytes at `offset`.
     fn write(&mut self, offset: u32, value: u32);
+    /// A write of `data.len()` bytes (1 or 2) at `offset`; nothing happens where it is not written out.
+    fn write_narrow(&mut self, offset: u32, data: &[u8]) {
+        let _ = (offset, data);
+    }
 }
 
 /// A register window that a [`Registers`] serves, for tests and for a device model in the same process.
@@ -192,6 +196,36 @@ impl Bar for FakeBar {
             registers.read(offset, &mut data);
         }
         u64::from_le_bytes(data)
+    }
+}
+
+impl NarrowBar for FakeBar {
+    fn read8(&self, offset: u32) -> u8 {
+        let mut data = [0xff];
+        if let (true, Ok(mut registers)) = (self.inside(offset, 1), self.registers.lock()) {
+            registers.read(offset, &mut data);
+        }
+        data[0]
+    }
+
+    fn read16(&self, offset: u32) -> u16 {
+        let mut data = [0xff; 2];
+        if let (true, Ok(mut registers)) = (self.inside(offset, 2), self.registers.lock()) {
+            registers.read(offset, &mut data);
+        }
+        u16::from_le_bytes(data)
+    }
+
+    fn write8(&self, offset: u32, value: u8) {
+        if let (true, Ok(mut registers)) = (self.inside(offset, 1), self.registers.lock()) {
+            registers.write_narrow(offset, &[value]);
+        }
+    }
+
+    fn write16(&self, offset: u32, value: u16) {
+        if let (true, Ok(mut registers)) = (self.inside(offset, 2), self.registers.lock()) {
+            registers.write_narrow(offset, &value.to_le_bytes());
+        }
     }
 }
 

@@ -19,12 +19,14 @@ pub mod bare;
 pub mod clock;
 pub mod dma;
 pub mod lines;
+pub mod narrow;
 pub mod pci;
 pub mod reg;
 pub mod ring;
 pub mod shared;
 #[cfg(target_arch = "x86_64")]
 pub mod simd;
+pub mod words;
 
 #[cfg(feature = "std")]
 pub mod hosted;
@@ -35,9 +37,11 @@ pub use addr::{DmaAddr, PhysAddr};
 pub use clock::{Clock, Timeout};
 pub use dma::{DmaError, DmaMemory, OutOfBounds};
 pub use lines::{LINE, Line, LineHeap};
+pub use narrow::NarrowBar;
 pub use reg::{Bar, BarAccess, Doorbell, Reg, RegArray, RegValue, Ro, Rw, Wo};
 pub use ring::{BufferRing, DescRing};
 pub use shared::SharedU16;
+pub use words::Word;
 
 /// The world that a driver runs in.
 ///

@@ -6,7 +6,7 @@ use core::error::Error;
 use core::fmt;
 
 use hal::bare::{BareMachine, MmioBar};
-use hal::pci::{Address, ConfigSpace, Tree, bars};
+use hal::pci::{Address, ConfigSpace, Tree};
 use kernel::config::{Config, MAX_PORTS};
 
 use super::console::println;
@@ -52,30 +52,42 @@ impl<D: PciDriver> Driver for D {
     type Port = D::Port;
 
     fn bring_up(machine: &mut BootMachine, config: &Config) -> Result<Found<D::Port>, BringUpError> {
-        let tree = Tree::scan(&machine.config);
-        let mut ports = Found::new();
-        for function in &tree.functions {
-            let Some(card) = D::card(function.vendor, function.device) else { continue };
-            println!("pci {} {:04x}:{:04x} {card}", function.at, function.vendor, function.device);
-            let device = PciDevice { machine, tree: &tree, at: function.at };
-            let port = <D as PciDriver>::bring_up(device, config).map_err(|error| {
-                println!("barewire: error: {}: {error}", function.at);
-                format!("{}: the port did not come up", function.at)
-            })?;
-            ports.push((D::NAME, port)).map_err(|_| format!("more than {MAX_PORTS} ports"))?;
-        }
-        if ports.is_empty() {
-            return Err(format!("no port: {} PCI functions, none with a driver", tree.functions.len()).into());
-        }
-        Ok(ports)
+        let ports = find_cards::<D>(machine, config)?;
+        if ports.is_empty() { Err(none_found(machine)) } else { Ok(ports) }
     }
+}
+
+/// Brings up the ports of every card that `D` has, in the order of their PCI addresses; there may be none.
+pub(super) fn find_cards<D: PciDriver>(
+    machine: &mut BootMachine,
+    config: &Config,
+) -> Result<Found<D::Port>, BringUpError> {
+    let tree = Tree::scan(&machine.config);
+    let mut ports = Found::new();
+    for function in &tree.functions {
+        let Some(card) = D::card(function.vendor, function.device) else { continue };
+        println!("pci {} {:04x}:{:04x} {card}", function.at, function.vendor, function.device);
+        let device = PciDevice { machine, tree: &tree, at: function.at };
+        let port = D::bring_up(device, config).map_err(|error| {
+            println!("barewire: error: {}: {error}", function.at);
+            format!("{}: the port did not come up", function.at)
+        })?;
+        ports.push((D::NAME, port)).map_err(|_| format!("more than {MAX_PORTS} ports"))?;
+    }
+    Ok(ports)
+}
+
+/// That there is no port at all.
+pub(super) fn none_found(machine: &BootMachine) -> BringUpError {
+    let functions = Tree::scan(&machine.config).functions.len();
+    format!("no port: {functions} PCI functions, none with a driver").into()
 }
 
 /// A PCI function that a driver has for itself.
 pub struct PciDevice<'a> {
-    machine: &'a mut BootMachine,
-    tree: &'a Tree,
-    at: Address,
+    pub(super) machine: &'a mut BootMachine,
+    pub(super) tree: &'a Tree,
+    pub(super) at: Address,
 }
 
 impl PciDevice<'_> {
@@ -103,17 +115,7 @@ impl PciDevice<'_> {
         let (tree, at) = (self.tree, self.at);
         self.check_first(index)?;
         let machine = &mut *self.machine;
-        let mut info = bars::probe(&mut machine.config, at, index)?;
-        if info.base.as_u64() == 0 {
-            if at.bus != 0 {
-                return Err(format!(
-                    "BAR{index} has no address, and the bridges in front of it are not configured"
-                )
-                .into());
-            }
-            let place = machine.place_for_bar(info.size);
-            info = bars::place(&mut machine.config, at, index, &info, place)?;
-        }
+        let info = machine.place_bar(at, index)?;
         if !tree.enable(&mut machine.config, at) {
             return Err("memory decoding and bus mastering can't be turned on".into());
         }

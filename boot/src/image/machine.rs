@@ -1,21 +1,26 @@
 //! The machine, from boot information to one that drivers can run on.
 
+use alloc::format;
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+
 use crate::acpi::{madt, mcfg};
 use crate::memory::{self, Range};
 use crate::pvh::BootInfo;
+use drivers::ivshmem::{self, Place};
 use hal::bare::cpu;
 use hal::bare::{Arena, BareMachine, MmioBar, TscClock};
 use hal::pci::access::{Ecam, Ports};
-use hal::pci::{Address, ConfigSpace};
+use hal::pci::{Address, BarError, BarInfo, ConfigSpace, Tree, bars};
 use hal::simd::{Isa, Level};
-use hal::{Clock, Machine, PhysAddr};
+use hal::{Clock, DmaMemory, Machine, PhysAddr};
 use kernel::config::MAX_CORES;
 use spin::mutex::SpinMutex;
 
 use super::console::println;
 use super::cores::{self, Cores, Ground};
 use super::paging::{MapError, Tables};
-use super::{entry, exit, heap, physical};
+use super::{BringUpError, entry, exit, heap, physical};
 
 static ARENA: SpinMutex<Arena> = SpinMutex::new(Arena::new());
 /// Tables take memory of their own, so that they can be extended while drivers allocate.
@@ -35,6 +40,14 @@ pub struct BootMachine {
     tables: Tables<'static>,
     /// First address above all memory.
     top: u64,
+}
+
+/// Memory of an ivshmem device.
+pub struct Window {
+    /// Where the device is.
+    pub at: Address,
+    /// The memory, all of it.
+    pub memory: DmaMemory,
 }
 
 /// One of the two ways into configuration space.
@@ -156,13 +169,33 @@ impl BootMachine {
         unsafe { MmioBar::new(base, size) }.ok_or(MapError::Address(base))
     }
 
-    /// Address space for a BAR of `size` bytes, a power of two, that firmware gave no place: above all memory and
-    /// above 4 GiB.
-    pub(super) fn place_for_bar(&mut self, size: u64) -> u64 {
-        let highest = (1_u64 << cpu::physical_address_bits()).min(1 << 46);
-        let start = self.top.max(highest / 2).next_multiple_of(size);
-        self.top = start + size;
-        start
+    /// Place and size of memory BAR `index`, which gets a place if it has none.
+    pub(super) fn place_bar(&mut self, at: Address, index: u8) -> Result<BarInfo, BarError> {
+        let top = &mut self.top;
+        bars::probe_or_place(&mut self.config, at, index, |size| place_for_bar(top, size))
+    }
+
+    /// The memory that every ivshmem device shares with its host, mapped and cached, in the order of their PCI addresses.
+    /// Devices know it by the same addresses. Called once.
+    ///
+    /// # Errors
+    /// Of the first device whose memory can't be had.
+    pub fn shared_memory(&mut self) -> Result<Vec<Window>, BringUpError> {
+        let tree = Tree::scan(&self.config);
+        let top = &mut self.top;
+        let found = ivshmem::find(&tree, &mut self.config, |size| place_for_bar(top, size))?;
+        let mut windows = Vec::new();
+        for Place { at, base, size } in found {
+            // SAFETY: memory of a device that nobody has touched yet, since its driver is this one.
+            unsafe { self.tables.map_memory(base, size) }.map_err(|error| format!("{at}: {error}"))?;
+            let start = core::ptr::with_exposed_provenance_mut::<u8>(base.as_u64() as usize);
+            let start = NonNull::new(start).ok_or(MapError::Address(base))?;
+            // SAFETY: mapped one to one just now, for ever; no object of this program lies in a BAR, and devices see
+            // physical addresses, of a BAR too. The host may write to it at any time, as a device may to its memory.
+            let memory = unsafe { DmaMemory::new(start, size as usize, base.as_u64(), None) };
+            windows.push(Window { at, memory });
+        }
+        Ok(windows)
     }
 
     /// As drivers see it.
@@ -174,4 +207,13 @@ impl BootMachine {
     pub fn clock(&self) -> &TscClock {
         self.machine.clock()
     }
+}
+
+/// Address space for a BAR of `size` bytes, a power of two, that firmware gave no place: above all memory, whose end is
+/// `top`, and above 4 GiB.
+fn place_for_bar(top: &mut u64, size: u64) -> u64 {
+    let highest = (1_u64 << cpu::physical_address_bits()).min(1 << 46);
+    let start = (*top).max(highest / 2).next_multiple_of(size);
+    *top = start + size;
+    start
 }

@@ -2,6 +2,7 @@
 
 mod account;
 mod app;
+mod channel;
 mod console;
 mod cores;
 mod driver;
@@ -20,16 +21,18 @@ mod panic;
 mod physical;
 mod ports;
 mod self_test;
+mod self_test_devices;
 mod serial;
 mod streams;
 mod trampoline;
 
 use kernel::config::{Config, ConfigError};
 
-pub use app::{App, Stock};
+pub use app::{App, Stock, StockDriver, StockError, StockPort, StockRx, StockTrouble, StockTx, StockWatch};
+pub use channel::{CHANNEL_NAME, Channel};
 pub use driver::{BringUpError, Driver, Found, PciDevice, PciDriver};
 pub use i40e::I40eDriver;
-pub use machine::BootMachine;
+pub use machine::{BootMachine, Window};
 
 use crate::modes::Modes;
 use console::println;
@@ -58,7 +61,7 @@ pub unsafe fn main<A: App>(start_info: u64, entered: u64) -> ! {
         exit::fatal(format_args!("option --isa={wanted}: the best of this machine is {}", machine.level));
     }
     if let Some(name) = &config.self_test {
-        self_test::run(name, &machine.cores);
+        self_test::run(name, &mut machine);
     }
     let ports = ports::bring_up::<A>(&mut machine, &config);
     forward::run::<A>(machine, ports, &config, entered)

@@ -26,7 +26,7 @@ const UNCACHED: PageTableFlags = PageTableFlags::NO_CACHE.union(PageTableFlags::
 /// Why something can't be mapped.
 #[derive(Debug)]
 pub enum MapError {
-    /// It lies too high.
+    /// It lies too high, or is no whole page.
     Address(PhysAddr),
     /// No memory for tables.
     Memory(DmaError),
@@ -35,7 +35,7 @@ pub enum MapError {
 impl core::fmt::Display for MapError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Address(at) => write!(f, "{at:?} can't be mapped: it lies above 47 bits"),
+            Self::Address(at) => write!(f, "{at:?} can't be mapped: it is no page, or lies above 47 bits"),
             Self::Memory(error) => write!(f, "page tables: {error}"),
         }
     }
@@ -94,19 +94,55 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
+    /// Maps `len` bytes of memory behind a device's BAR at `start`, cached, exactly: what lies beside it keeps its own
+    /// kind, even within the same large page.
+    ///
+    /// # Safety
+    /// The range is such memory, and no other core has touched it.
+    pub unsafe fn map_memory(&mut self, start: PhysAddr, len: u64) -> Result<(), MapError> {
+        let end = start.checked_add(len).filter(|end| end.as_u64() <= LIMIT);
+        let aligned = start.as_u64().is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && start.as_u64() != 0;
+        let end = end.filter(|_| aligned).ok_or(MapError::Address(start))?.as_u64();
+        // First with all that lies in the same large pages, so that none of it is missing when these are cut.
+        self.map_registers(start, len)?;
+        let mut at = start.as_u64();
+        while at < end {
+            let fits = |size: u64| at.is_multiple_of(size) && end - at >= size;
+            let (depth, size) = match () {
+                () if self.gigabyte_pages && fits(HUGE) => (1, HUGE),
+                () if fits(LARGE) => (2, LARGE),
+                () => (3, PAGE),
+            };
+            let kind = if size == PAGE { PRESENT } else { PRESENT | PageTableFlags::HUGE_PAGE };
+            let table = self.table_at(at, depth)?;
+            table[index(at, depth)].set_addr(PageAddr::new(at), kind);
+            at += size;
+        }
+        x86_64::instructions::tlb::flush_all();
+        Ok(())
+    }
+
     /// Takes the page of 4 KiB at `at` away, so that whoever touches it is found out. Larger pages around it are cut.
     ///
     /// # Safety
     /// Nothing uses the page, and no other core runs, whose buffers would have to forget it too.
     pub unsafe fn unmap(&mut self, at: PhysAddr) -> Result<(), MapError> {
         let at = at.as_u64();
+        self.table_at(at, 3)?[index(at, 3)].set_unused();
+        x86_64::instructions::tlb::flush_all();
+        Ok(())
+    }
+
+    /// The table of level `depth` that maps `at`. One that is missing is made, and larger pages on the way are cut, to
+    /// pages of the same kind.
+    fn table_at(&mut self, at: u64, depth: u32) -> Result<&mut PageTable, MapError> {
         let mut table: &mut PageTable = self.root;
-        for level in 0..3 {
+        for level in 0..depth {
             let entry = &mut table[index(at, level)];
             if entry.is_unused() {
-                return Ok(());
-            }
-            if entry.flags().contains(PageTableFlags::HUGE_PAGE) {
+                let next = new_table(self.arena).map_err(MapError::Memory)?;
+                entry.set_addr(PageAddr::new((&raw const *next).addr() as u64), PRESENT);
+            } else if entry.flags().contains(PageTableFlags::HUGE_PAGE) {
                 let flags = entry.flags() - PageTableFlags::HUGE_PAGE;
                 let (start, part, flags) = match level {
                     1 => (at / HUGE * HUGE, LARGE, flags | PageTableFlags::HUGE_PAGE),
@@ -123,9 +159,7 @@ impl<'a> Tables<'a> {
             // again.
             table = unsafe { &mut *next };
         }
-        table[index(at, 3)].set_unused();
-        x86_64::instructions::tlb::flush_all();
-        Ok(())
+        Ok(table)
     }
 
     fn map_range(

@@ -1,5 +1,5 @@
 //! Tests of the image itself, by `--self-test=NAME`: vector state of every core, and each exception that ring 0 can
-//! raise, on the boot core or, by `exception:NAME@CORE`, on another.
+//! raise, on the boot core or, by `exception:NAME@CORE`, on another. Those of devices are in `self_test_devices`.
 
 use core::arch::asm;
 use core::arch::x86_64::{
@@ -15,7 +15,8 @@ use spin::mutex::SpinMutex;
 
 use super::console::println;
 use super::cores::{self, Cores};
-use super::{exceptions, exit, heap};
+use super::machine::BootMachine;
+use super::{exceptions, exit, heap, self_test_devices};
 
 /// How long another core may take for a test.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -24,13 +25,16 @@ const LIMIT: Duration = Duration::from_secs(10);
 static NAME: SpinMutex<String<32>> = SpinMutex::new(String::new());
 
 /// Runs the test and leaves.
-pub fn run(name: &str, cores: &Cores) -> ! {
+pub fn run(name: &str, machine: &mut BootMachine) -> ! {
+    let cores = &machine.cores;
     match name.split_once(':') {
         None if name == "simd" => simd(cores),
         None if name == "boot" => {
             println!("barewire: self-test boot ok");
             exit::leave(true)
         }
+        None if name == "memory-window" => self_test_devices::memory_window(machine),
+        None if name == "channel" => self_test_devices::channel(machine),
         Some(("exception", name)) => {
             match name.split_once('@') {
                 Some((name, core)) => raise_on(name, core, cores),
@@ -38,7 +42,9 @@ pub fn run(name: &str, cores: &Cores) -> ! {
             }
             exit::fatal(format_args!("self-test exception:{name} raised nothing"))
         }
-        _ => exit::fatal(format_args!("option --self-test={name}: simd, boot or exception:NAME")),
+        _ => exit::fatal(format_args!(
+            "option --self-test={name}: simd, boot, memory-window, channel or exception:NAME"
+        )),
     }
 }
 

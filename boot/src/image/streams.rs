@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use hal::simd::Isa;
-use hal::{Clock, Machine};
+use hal::{Clock, DmaError, DmaMemory, Machine};
 use kernel::assign::{Assigned, Assignment};
 use kernel::config::Config;
 use kernel::forward::Route;
@@ -50,7 +50,7 @@ pub fn start<A: App>(
         if count == 0 {
             continue;
         }
-        let pool = make_pool::<A>(boot, number, count, config);
+        let pool = make_pool::<A>(boot, ports, number, assignment, config);
         let mode = make_mode::<A>(boot, number, count, config);
         let mut core = Box::new(Core::<A>::new(pool, mode, usize::from(config.burst)));
         core.set_retry(retry(boot, config));
@@ -68,7 +68,14 @@ pub fn start<A: App>(
 }
 
 /// A core's own packet memory.
-fn make_pool<A: App>(boot: &BootMachine, core: usize, streams: usize, config: &Config) -> Pool {
+fn make_pool<A: App>(
+    boot: &BootMachine,
+    ports: &mut Ports<A>,
+    core: usize,
+    assignment: &Assignment,
+    config: &Config,
+) -> Pool {
+    let streams = assignment.of_core(core).count();
     let layout = BufferLayout::DEFAULT;
     let kept = <A::Modes as Modes>::buffers_kept(config);
     let needed = config.buffers_needed(streams).saturating_add(kept.saturating_mul(streams as u32));
@@ -78,10 +85,28 @@ fn make_pool<A: App>(boot: &BootMachine, core: usize, streams: usize, config: &C
             "option --total-num-mbufs={count}: core {core} needs {needed} for its {streams} queue pairs"
         ));
     }
-    match boot.machine.dma_alloc(layout.bytes(count as usize), 2 << 20) {
+    match packet_memory::<A>(boot, ports, core, assignment, layout.bytes(count as usize)) {
         Ok(memory) => Pool::new(memory, layout),
         Err(error) => exit::fatal(format_args!("packet buffers of core {core}: {error}")),
     }
+}
+
+/// Memory of the first port of the core that has some for packets, else the machine's.
+fn packet_memory<A: App>(
+    boot: &BootMachine,
+    ports: &mut Ports<A>,
+    core: usize,
+    assignment: &Assignment,
+    len: usize,
+) -> Result<DmaMemory, DmaError> {
+    const ALIGN: usize = 2 << 20;
+    for port in assignment.of_core(core).flat_map(|assigned| [assigned.rx_port, assigned.tx_port]) {
+        let memory = ports.get_mut(port).and_then(|port| port.control.packet_memory(len, ALIGN));
+        if let Some(memory) = memory {
+            return memory;
+        }
+    }
+    boot.machine.dma_alloc(len, ALIGN)
 }
 
 /// A core's own mode.

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use volatile::VolatilePtr;
 
-use crate::{Bar, PhysAddr};
+use crate::{Bar, NarrowBar, PhysAddr};
 
 /// Registers of a device, mapped one to one and uncached.
 #[derive(Clone, Copy)]
@@ -63,5 +63,27 @@ impl Bar for MmioBar {
     #[inline]
     fn read64(&self, offset: u32) -> u64 {
         self.word::<u64>(offset).map_or(u64::MAX, VolatilePtr::read)
+    }
+}
+
+impl NarrowBar for MmioBar {
+    fn read8(&self, offset: u32) -> u8 {
+        self.word::<u8>(offset).map_or(u8::MAX, VolatilePtr::read)
+    }
+
+    fn read16(&self, offset: u32) -> u16 {
+        self.word::<u16>(offset).map_or(u16::MAX, VolatilePtr::read)
+    }
+
+    fn write8(&self, offset: u32, value: u8) {
+        if let Some(word) = self.word::<u8>(offset) {
+            word.write(value);
+        }
+    }
+
+    fn write16(&self, offset: u32, value: u16) {
+        if let Some(word) = self.word::<u16>(offset) {
+            word.write(value);
+        }
     }
 }

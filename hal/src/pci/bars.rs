@@ -113,6 +113,27 @@ pub fn place(
     Ok(BarInfo { base: PhysAddr::new(base), ..*info })
 }
 
+/// As [`probe`]; a BAR without a place gets the one that `free` gives for its size.
+///
+/// # Errors
+/// As for [`probe`] and [`place`]; or it has no place and sits behind a bridge, whose window nobody configured.
+pub fn probe_or_place(
+    config: &mut impl ConfigSpace,
+    at: Address,
+    index: u8,
+    free: impl FnOnce(u64) -> u64,
+) -> Result<BarInfo, BarError> {
+    let info = probe(config, at, index)?;
+    if info.base.as_u64() != 0 {
+        return Ok(info);
+    }
+    if at.bus != 0 {
+        let what = "has no address, and the bridges in front of it are not configured";
+        return Err(BarError { at, index, value: info.size, what });
+    }
+    place(config, at, index, &info, free(info.size))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fake::FakeConfig;
@@ -155,5 +176,23 @@ mod tests {
         assert!(place(&mut config, AT, 0, &info, 0x1_0000_1000).is_err());
         place(&mut config, AT, 0, &info, 0x8_0000_0000).unwrap();
         assert_eq!(probe(&mut config, AT, 0).unwrap().base.as_u64(), 0x8_0000_0000);
+    }
+
+    /// 8 GiB, so that neither size nor place fit into 32 bits.
+    #[test]
+    fn only_a_bar_without_a_place_is_given_one_and_not_behind_a_bridge() {
+        let mut config = FakeConfig::default();
+        config.add(AT, 0x1af4, 0x1110);
+        config.add_bar(AT, 2, 0, 8 << 30, true);
+        let mut asked = None;
+        let info = probe_or_place(&mut config, AT, 2, |size| *asked.insert(size) << 3).unwrap();
+        assert_eq!((info.base.as_u64(), info.size, asked), (64 << 30, 8 << 30, Some(8 << 30)));
+        let again = probe_or_place(&mut config, AT, 2, |_| panic!("it has a place")).unwrap();
+        assert_eq!(again, info);
+        let behind = Address { bus: 1, ..AT };
+        config.add(behind, 0x1af4, 0x1110);
+        config.add_bar(behind, 2, 0, 1 << 20, true);
+        let error = probe_or_place(&mut config, behind, 2, |_| panic!("no place helps")).unwrap_err();
+        assert!(error.what.contains("bridges"), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod bars;
 pub mod bus;
+pub mod capabilities;
 
 use core::fmt;
 
