@@ -39,7 +39,7 @@ impl FakeConfig {
         self.masks.insert((at, offset), (size as u32).wrapping_neg());
         if wide {
             self.set(at, offset + 4, (base >> 32) as u32);
-            self.masks.insert((at, offset + 4), u32::MAX);
+            self.masks.insert((at, offset + 4), (size.wrapping_neg() >> 32) as u32);
         }
     }
 
